@@ -50,11 +50,11 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             continue
         if _is_foreign(facts, forward) or _is_shown(forward) or _takes_leaves(facts, forward):
             continue
-        if any(read_as_array(function, forward.place.node) for function in _around(facts, forward)[-1:]):
-            continue
         if forward.place.spot in trained and not _is_told(forward):
             continue
         if forward.grad.kind != "on" or not (_is_in_eval_mode(forward) or _has_no_mode(facts, forward)):
+            continue
+        if any(read_as_array(function, forward.place.node) for function in _around(facts, forward)[-1:]):
             continue
         if (
             evaluates(forward)

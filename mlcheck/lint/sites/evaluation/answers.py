@@ -17,15 +17,17 @@ _KEEP_GRADIENTS = frozenset(
 
 def read_as_array(function: ast.AST, call: ast.AST) -> bool:
     """`out = model(x)`, then `out["boxes"][0].cpu().numpy()`: torch raises where the tensor requires gradients."""
+    arrays = [
+        _origin(node.func.value)
+        for node in walk(function)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "numpy"
+    ]
+    if not arrays or call in arrays:
+        return bool(arrays)
     names = set(_names_of(function, call))
     stored = [node.id for node in walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
     once = {name for name in names if stored.count(name) == 1}
-    for node in walk(function):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "numpy":
-            origin = _origin(node.func.value)
-            if origin is call or (isinstance(origin, ast.Name) and origin.id in once):
-                return True
-    return False
+    return any(isinstance(origin, ast.Name) and origin.id in once for origin in arrays)
 
 
 def _names_of(function: ast.AST, call: ast.AST) -> Iterator[str]:
