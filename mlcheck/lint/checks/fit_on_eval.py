@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_name, walk
+from mlcheck.lint.nodes import is_name, loads, walk
 from mlcheck.lint.sites import Call, Class, Sites
 from mlcheck.lint.sites.data.cutting import cut_in_two, kept_rows
 from mlcheck.lint.sites.data.learning import fitted, of_origin, taken_behind, target_by_group, targets
@@ -42,7 +42,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for call, kind in fits:
         data = call.node.args[0]
         name = _name(data)
-        if split_of_name(name) in ("val", "test") and not _is_drawn(call):
+        if split_of_name(name) in ("val", "test") and not (_is_drawn(call) or _is_learned_from(call, name)):
             yield Finding(
                 f"`{kind}` is fitted on held-out data, `{name}`",
                 call.place.location,
@@ -70,6 +70,15 @@ def _is_drawn(fit: Call) -> bool:
     sizes = [word.value for word in made.keywords if word.arg == "n_components"] if isinstance(made, ast.Call) else []
     flat = any(isinstance(size, ast.Constant) and size.value in (2, 3) for size in sizes)
     return flat and "scatter(" in fit.file.text
+
+
+def _is_learned_from(fit: Call, name: str) -> bool:
+    """`mine = val_rows & known`, `probe.fit(x[mine], y[mine])`: held out from another model, and trained on here."""
+    nodes = walk(fit.file.module.source.tree)
+    made = [node for node in nodes if isinstance(node, ast.Assign) and loads(node.value, name)]
+    names = {name, *(target.id for node in made for target in node.targets if isinstance(target, ast.Name))}
+    taught = (call.node.args for call in fit.file.calls("fit"))
+    return any(len(given) > 1 and any(loads(given[0], each) for each in names) for given in taught)
 
 
 def _cut_later(fit: Call) -> ast.Subscript | None:

@@ -13,6 +13,7 @@ from mlcheck.lint.sites import OPEN, UNKNOWN, Call, Class
 from mlcheck.lint.sites.data.drawn_orders import not_followed
 from mlcheck.lint.sites.data.loaders import Loader, kind_of_data, loaders
 from mlcheck.lint.sites.data.makers import Made, made
+from mlcheck.lint.sites.data.pairing import paired
 from mlcheck.lint.sites.data.shuffled_rest import draws_the_rest, shuffles_the_rest
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.origins import Origin, callers, origins
@@ -40,7 +41,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 related=(asked.place.location,),
             )
         elif loader.split not in ("val", "test") and loader.call.constant("shuffle", 2, False) is False:
-            yield from _in_order(loader)
+            if id(loader.call.node) not in facts.sites.once(paired):
+                yield from _in_order(loader)
     yield from not_followed(facts.sites)
     for each in facts.sites.once(made):
         if (each.trained or each.hook == "train") and each.split in ("", "train") and _is_left_in_order(each):
