@@ -21,8 +21,8 @@ def check(seen: AddedConstants) -> Verdict:
 
 def _finding(one: AddedConstant) -> Finding:
     message = (
-        f"a term of {one.value:.3g} is added to the loss ({one.loss:.3g}) and trains nothing: moving the weights "
-        f"changes it by {one.change:.2g}, and the gradient of the loss knows nothing of that"
+        f"a term of the loss ({one.value:.3g} of {one.loss:.3g}) trains nothing: moving the weights changes it by "
+        f"{one.change:.2g}, and the gradient of the loss knows nothing of that"
     )
     if one.of_gradient:
         message += "; it is made of a gradient that was asked for without create_graph=True"
