@@ -1,6 +1,7 @@
 """test-set-selection: the test set decides which model is kept, or when training stops."""
 
 import ast
+import itertools
 import re
 from collections.abc import Callable, Iterator
 
@@ -121,7 +122,9 @@ def _choices(file: File) -> Iterator[Choice]:
                 continue
             sides = [compare.left, compare.comparators[0]]
             best = [_BEST.search(ast.unparse(side)) is not None for side in sides]
-            if best.count(True) == 1 and isinstance(compare.ops[0], ast.Lt | ast.Gt | ast.LtE | ast.GtE):
+            if best.count(True) != 1 or _compares_once(sides[best.index(True)], where):
+                continue
+            if isinstance(compare.ops[0], ast.Lt | ast.Gt | ast.LtE | ast.GtE):
                 yield sides[best.index(False)], context, "which model is kept"
     for search in file.calls("optimize") if "optuna" in file.text else ():
         objective = file.resolve(search.argument("func", 0), search.context)
@@ -140,6 +143,15 @@ def _choices(file: File) -> Iterator[Choice]:
                 yield call.args[0], context, "when training stops"
             elif _is_plateau_step(file, call, context):
                 yield call.args[0], context, "when the learning rate falls"
+
+
+def _compares_once(best: ast.expr, where: Context) -> bool:
+    """Whether each call compares with what the function itself began with: one score, and nothing to choose from."""
+    inside = list(itertools.takewhile(lambda outer: outer.kind != "function", where.outwards()))
+    if not isinstance(best, ast.Name) or any(outer.kind in ("loop", "module", "comprehension") for outer in inside):
+        return False
+    function = where.scope.bindings.get(best.id, []) if best.id not in where.scope.globals else []
+    return any(isinstance(binding.value, ast.Constant) for binding in function)
 
 
 def _lines_with(words: re.Pattern[str], text: str) -> set[int]:
