@@ -54,7 +54,7 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             continue
         if forward.grad.kind != "on" or not (_is_in_eval_mode(forward) or _has_no_mode(facts, forward)):
             continue
-        if any(read_as_array(function, forward.place.node) for function in _around(facts, forward)[-1:]):
+        if _is_read_as_array(facts, forward):
             continue
         if (
             evaluates(forward)
@@ -93,6 +93,13 @@ def _is_foreign(facts: Facts, forward: Forward) -> bool:
     """A model of another library, whose gradients are switched off by that library's own `no_grad`."""
     file = facts.sites.at(forward.place.path)
     return file is not None and "torch" not in file.text and _OTHERS.search(file.text) is not None
+
+
+def _is_read_as_array(facts: Facts, forward: Forward) -> bool:
+    """Whether `model(x)` itself is; what `agent.act(x)` picks may have no gradient anyway."""
+    func = forward.place.node.func if isinstance(forward.place.node, ast.Call) else None
+    functions = _around(facts, forward)[-1:] if last_name(func) == forward.name else []
+    return any(read_as_array(function, forward.place.node) for function in functions)
 
 
 def _is_shown(forward: Forward) -> bool:
