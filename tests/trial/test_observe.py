@@ -153,9 +153,26 @@ def test_without_py_spy_or_its_rights_the_reason_is_told(tmp_path: Path, monkeyp
     found = spied(lambda: ran.append(True), 1.0, tmp_path)
     assert found.tool == ""
     assert "ptrace is not permitted" in found.why_not
-    assert ran == [True]
+    assert ran
     monkeypatch.setattr(stacks, "py_spy", lambda: str(tmp_path / "absent"))
     assert "cannot be started" in spied(lambda: None, 1.0, tmp_path).why_not
+
+
+def test_what_is_looked_at_goes_on_until_py_spy_has_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    late = tmp_path / "py-spy"
+    late.write_text("#!/bin/sh\nwhile [ ! -e ran-3 ]; do sleep 0.02; done\nexit 1\n")
+    late.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(stacks, "py_spy", lambda: str(late))
+    ran: list[int] = []
+
+    def look() -> None:
+        ran.append(len(ran))
+        Path(f"ran-{len(ran)}").touch()
+        time.sleep(0.05)
+
+    assert "py-spy failed" in spied(look, 1.0, tmp_path).why_not
+    assert len(ran) >= 3
 
 
 def doze() -> None:

@@ -55,9 +55,10 @@ def py_spy() -> str:
 
 
 def spied(meanwhile: Callable[[], None], seconds: float, folder: Path) -> Stacks:
-    """What py-spy sees of this process and its children while `meanwhile` runs, which should take `seconds`.
+    """What py-spy sees of this process and its children in `seconds`, while `meanwhile` runs, again where it has ended.
 
-    py-spy looks without stopping anybody. `why_not` is filled where it is missing, or may not look.
+    On a busy machine py-spy begins late. It looks without stopping anybody. `why_not` is filled where it is missing,
+    or may not look.
     """
     tool = py_spy()
     if not tool:
@@ -74,6 +75,9 @@ def spied(meanwhile: Callable[[], None], seconds: float, folder: Path) -> Stacks
         return Stacks("", why_not=f"py-spy cannot be started: {error.strerror}")
     try:
         meanwhile()
+        late = time.monotonic() + _GRACE_S
+        while process.poll() is None and time.monotonic() < late:
+            meanwhile()
         _, said = process.communicate(timeout=_GRACE_S)
     except subprocess.TimeoutExpired:
         return Stacks("", why_not="py-spy did not come to an end")

@@ -97,7 +97,7 @@ def _stacks(rounds: Rounds, loader: Any) -> Stacks:
     """By py-spy; where it cannot, by a thread in the trainer, or in workers that are started for it."""
     with tempfile.TemporaryDirectory(prefix="mlcheck-stacks-") as name:
         folder = Path(name)
-        found = spied(lambda: rounds.read_for(_LOOKS_S), _LOOKS_S - 0.5, folder)
+        found = spied(lambda: rounds.read_for(_LOOKS_S / 4), 3 * _LOOKS_S / 4, folder)
         if found.tool:
             return found
         with _sampling_workers(loader, folder) as started, Sampler() as trainer:
