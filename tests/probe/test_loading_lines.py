@@ -53,3 +53,10 @@ def test_the_users_own_collate_is_known_by_its_code() -> None:
     lines = loading_lines(Stacks("py-spy", workers=Counter({stack: 4})), Loader())
     assert (lines.reading, lines.collating) == (0.0, 1.0)
     assert (lines.collate.line, lines.collate.symbol) == (join.__code__.co_firstlineno, "join")
+
+
+def test_another_process_of_the_program_is_no_worker() -> None:
+    server = (Frame("/lib/multiprocessing/forkserver.py", 280, "main"), Frame("/lib/selectors.py", 4, "select"))
+    reads = (Frame("/home/u/train.py", 9, "main"), Frame("/home/u/data.py", 20, "slow"))
+    stacks = Stacks("py-spy", trainer=Counter({reads: 4}), workers=Counter({server: 40}))
+    assert loading_lines(stacks, None).line == Location("/home/u/data.py", 20, symbol="slow")

@@ -46,7 +46,8 @@ class LoadingLines:
 
 def loading_lines(stacks: Stacks, loader: Any) -> LoadingLines:
     """Of the workers where there are any, else of the trainer."""
-    looked = stacks.workers or stacks.trainer
+    in_workers = _has_workers(stacks, loader)
+    looked = stacks.workers if in_workers else stacks.trainer
     total = looked.total()
     if not total:
         return LoadingLines(stacks.tool, why_not=stacks.why_not)
@@ -54,7 +55,7 @@ def loading_lines(stacks: Stacks, loader: Any) -> LoadingLines:
     kinds: Counter[str] = Counter()
     lines: Counter[Location] = Counter()
     for stack, count in looked.items():
-        kind, inner = _kind(stack, collate, in_worker=bool(stacks.workers))
+        kind, inner = _kind(stack, collate, in_worker=in_workers)
         kinds[kind] += count
         kinds["locking"] += count * bool(kind and stack[-1].file.endswith(_LOCKS))
         if kind and (place := users_line(inner)):
@@ -70,6 +71,12 @@ def loading_lines(stacks: Stacks, loader: Any) -> LoadingLines:
         collate=_beginning(collate),
         locking=kinds["locking"] / total,
     )
+
+
+def _has_workers(stacks: Stacks, loader: Any) -> bool:
+    """Whether the other processes load: a program has servers and loggers of its own as well."""
+    fetching = any(frame.file.endswith(_FETCH) for stack in stacks.workers for frame in stack)
+    return bool(stacks.workers) and (fetching or bool(getattr(loader, "num_workers", 0)))
 
 
 def _kind(stack: Stack, collate: CodeType | None, in_worker: bool) -> tuple[str, Stack]:
