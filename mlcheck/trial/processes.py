@@ -12,7 +12,7 @@ from pathlib import Path
 
 # They end by themselves once all others have, and remove the shared memory and semaphores of those.
 _CLEANERS = (b"from multiprocessing.resource_tracker import main", b"torch_shm_manager")
-_PATIENCE_S = 3.0
+_PATIENCE_S = 10.0  # a cleaner imports what it warns with: seconds, on a busy machine
 _LOOK_S = 0.02
 
 
