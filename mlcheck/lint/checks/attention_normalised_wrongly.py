@@ -67,7 +67,7 @@ def _product(call: Call, scores: ast.expr) -> ast.expr | None:
     right = _factors(call, node)[1]
     if not isinstance(right, ast.Call) or not isinstance(right.func, ast.Attribute) or right.func.attr != "transpose":
         return None
-    return node if sorted(_constants(right)) in ([-2, -1], [1, 2], [2, 3]) else None
+    return node if sorted(_constants(call, right)) in ([-2, -1], [1, 2], [2, 3]) else None
 
 
 def _unmasked(call: Call, node: ast.expr, context: Context) -> tuple[ast.expr, Context]:
@@ -103,13 +103,9 @@ def _factors(call: Call, node: ast.expr) -> tuple[ast.expr | None, ast.expr | No
     return None, None
 
 
-def _constants(call: ast.Call) -> list[int]:
-    found = []
-    for node in call.args:
-        value = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
-        if isinstance(value, ast.Constant) and isinstance(value.value, int):
-            found.append(value.value if value is node else -value.value)
-    return found
+def _constants(call: Call, turned: ast.Call) -> list[int]:
+    found = [call.file.constant(node, call.context) for node in turned.args]
+    return [value for value in found if isinstance(value, int)]
 
 
 def _has_three_dimensions(call: Call, product: ast.expr) -> bool:
@@ -120,7 +116,7 @@ def _has_three_dimensions(call: Call, product: ast.expr) -> bool:
     if isinstance(product, ast.Call) and call.file.resolve(product.func, call.context) == "torch.bmm":
         return True
     right = _factors(call, product)[1]
-    if isinstance(right, ast.Call) and sorted(_constants(right)) == [1, 2]:
+    if isinstance(right, ast.Call) and sorted(_constants(call, right)) == [1, 2]:
         return True
     sizes = [node for node in call.function.nodes if isinstance(node, ast.Assign)] if call.function is not None else []
     return any(

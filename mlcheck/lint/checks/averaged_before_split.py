@@ -71,14 +71,18 @@ def _is_scaled_by(file: File, node: ast.expr, std: Call) -> bool:
         if isinstance(part, ast.Call)
         and isinstance(part.func, ast.Attribute)
         and part.func.attr == name
-        and _is_over_samples(part)
+        and _is_over_samples(Call(file, part, std.context))
     ]
     if len(owners) != 2 or file.value(scale, std.context)[0] is not std.node:
         return False
     return isinstance(shifted.left, ast.Name) and {ast.unparse(owner) for owner in owners} == {shifted.left.id}
 
 
-def _is_over_samples(call: ast.Call) -> bool:
+def _is_over_samples(call: Call) -> bool:
     """`x.mean()`, `x.mean(0)`, `x.mean(axis=(0, 1))`: each sample has part in it."""
-    given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg in ("axis", "dim"))]
-    return not given or any(isinstance(node, ast.Constant) and node.value == 0 for node in ast.walk(given[0]))
+    words = (keyword.value for keyword in call.node.keywords if keyword.arg in ("axis", "dim"))
+    given = [*call.node.args[:1], *words]
+    return not given or any(
+        isinstance(node, ast.Constant | ast.Name) and call.file.constant(node, call.context) == 0
+        for node in ast.walk(given[0])
+    )

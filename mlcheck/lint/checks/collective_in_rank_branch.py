@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, Sites, canonical
+from mlcheck.lint.sites.branches import Branch, branches
 from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.ranks import is_one_rank, mentions_rank
@@ -32,12 +33,16 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen["collective"] = len(calls)
     yield from _sharded_state(facts.sites)
     for call in calls:
-        guard = _guard(call)
+        guard, left = _guard(call), _left_to_one(call)
+        if guard is None and left is not None:
+            guard, others = left.node, [each for each in calls if not _stands_in(each, left.held)]
+        else:
+            others = [each for each in calls if each is not call]
         if guard is None:
             yield from _called_by_one(call)
         if guard is None or call.argument("group") is not None or len(call.node.args) > 2:
             continue
-        if not any(_answers(other, call, guard) for other in calls if other is not call):
+        if not any(_answers(other, call, guard) for other in others):
             yield Finding(
                 f"`{call.name.rpartition('.')[2]}` needs all ranks, and this branch is taken by one: it hangs forever",
                 call.place.location,
@@ -109,6 +114,22 @@ def _guard(call: Call) -> ast.If | None:
         if isinstance(outer.node, ast.If) and outer.arm == "body" and is_one_rank(outer.node.test):
             return None if _leads_elsewhere(call.file, outer.node, outer) else outer.node
     return None
+
+
+def _left_to_one(call: Call) -> Branch | None:
+    """`if rank != 0: continue` above the call, or an `else` of such a test: the other ranks do nothing else."""
+    within = call.function.nodes if call.function is not None else walk(call.file.module.source.tree)
+    for branch in branches(within):
+        if branch.held is branch.node.body or not is_one_rank(branch.test):
+            continue
+        idle = all(isinstance(line, ast.Pass | ast.Continue) or ast.unparse(line) == "return" for line in branch.other)
+        if idle and _stands_in(call, branch.held):
+            return branch
+    return None
+
+
+def _stands_in(call: Call, lines: list[ast.stmt]) -> bool:
+    return any(node is call.node for line in lines for node in walk(line))
 
 
 def _leads_elsewhere(file: File, guard: ast.If, context: Context) -> bool:

@@ -39,8 +39,7 @@ def _stays_on(call: Call) -> bool:
     given = {keyword.arg: keyword.value for keyword in call.node.keywords}
     if not _names(call) or None in given or not given.keys().isdisjoint(("action", "nargs", "const", "choices")):
         return False
-    default = given.get("default")
-    if not isinstance(default, ast.Constant) or default.value is not True:
+    if call.constant("default") is not True:
         return False
     return call.file.resolve(given.get("type"), call.context) == "builtins.bool"
 

@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, stores, walk
 from mlcheck.lint.sites.blocks import blocks
+from mlcheck.lint.sites.branches import branches_of
 
 LOOKS_AT = "test for a finite loss"
 WORDS = ("isnan", "isfinite", "isinf")
@@ -62,7 +63,7 @@ def _late(block: list[ast.stmt]) -> Iterator[tuple[ast.If, str, ast.Call]]:
                 lost = {name: step or call for name, step in lost.items()}
         if isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Continue):
             for name, step in lost.items():
-                if step is not None and _asks(statement.test, name):
+                if step is not None and _asks(statement.test, name) and not _goes_on(statement):
                     yield statement, name, step
         lost = {name: step for name, step in lost.items() if not stores(statement, name)}
 
@@ -82,6 +83,15 @@ def _kept(loop: ast.AST, block: list[ast.stmt]) -> Iterator[tuple[ast.If, ast.Ca
             if clears and min(clears) > call.lineno:
                 yield left, call
             return
+
+
+def _goes_on(line: ast.If) -> bool:
+    """`if torch.isfinite(loss): continue`, above what is done about a loss that is not."""
+    (branch,) = branches_of([line])
+    asked = {last_name(node.func) for node in walk(branch.test) if isinstance(node, ast.Call)} & {*_ASKS}
+    if not isinstance(branch.test, ast.Call) or len(asked) != 1:
+        return False
+    return ("isfinite" in asked) == (branch.held is line.body)
 
 
 def _tests(test: ast.expr) -> bool:

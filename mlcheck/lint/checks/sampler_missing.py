@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name
-from mlcheck.lint.sites import OPEN, File, Sites
+from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites import OPEN, Binding, Context, File, Sites
 from mlcheck.lint.sites.data.loaders import Loader, loaders
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.ranks import DDP, is_for_evaluation, is_guarded, mentions_rank, names_of_choice, owned, starts
@@ -16,6 +16,7 @@ from mlcheck.lint.sites.ranks import DDP, is_for_evaluation, is_guarded, mention
 LOOKS_AT = "data loader"
 WORDS = ("DataLoader",)
 _TELLS = ("print", "str", "repr", "len", "format", "info", "debug")
+_HANDS = 3
 _WHOLE = ("torch.utils.data.RandomSampler", "torch.utils.data.SequentialSampler")
 _SHARED = pattern(
     r"^(?!\s*(?:from|import)\b).*(?:shard|num_replicas|split_dataset|rank::|[\w)\]]\[(?:\w+_)?rank\b|world_size\]"
@@ -79,8 +80,23 @@ def _goes_its_way(loader: Loader) -> bool:
 
 def _by_rank(loader: Loader) -> bool:
     """Whether the data, its indices or the number of samples depend on the rank."""
-    nodes: list[ast.AST] = [loader.call.node, *(data.node for data in loader.data)]
-    return any(mentions_rank(node) for node in nodes)
+    if mentions_rank(loader.call.node):
+        return True
+    todo: list[tuple[ast.AST, File, Context]] = [(data.node, data.file, data.context) for data in loader.data]
+    for _ in range(_HANDS):
+        if any(mentions_rank(node) for node, _, _ in todo):
+            return True
+        named = {name for node, file, where in todo for name in _named(file, node, where)}
+        todo = [(binding.value, file, binding.context) for file, binding in named if binding.value is not None]
+    return False
+
+
+def _named(file: File, node: ast.AST, context: Context) -> Iterator[tuple[File, Binding]]:
+    """What the variables were assigned that an expression is computed from."""
+    for name in {part.id for part in walk(node) if isinstance(part, ast.Name)}:
+        for binding in file.bindings(name, context):
+            if binding.kind in ("value", "item") and binding.value is not None:
+                yield file, binding
 
 
 def _of_one_rank(sites: Sites) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from mlcheck.lint.sites import File
 
 LOOKS_AT = "shuffling in place"
 WORDS = ("shuffle(",)
+_GO_THROUGH = ("all", "any", "list", "tuple", "set", "deque")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -34,6 +35,10 @@ def _used(file: File) -> set[ast.AST]:
         match node:
             case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)], value=value) if name != "_":
                 found.add(value)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append")) if not file.uses[name]:
+                continue  # nobody reads that list
+            case ast.Call(func=ast.Name(id=name)) if name in _GO_THROUGH and node in file.statements:
+                continue  # `all(shuffle(each) for each in groups)`, which goes through them and no more
             case ast.Call(args=args):
                 found.update(args)
             case ast.Return(value=ast.ListComp() as value):

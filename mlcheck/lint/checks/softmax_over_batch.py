@@ -67,7 +67,7 @@ def _normalised(facts: Facts) -> Iterator[Finding]:
         scores = loss.input
         if not isinstance(scores, Tensor) or scores.place is None:
             continue
-        if scores.kind not in ("softmax", "log_softmax") or not is_over_first(scores.place.node):
+        if scores.kind not in ("softmax", "log_softmax") or not is_over_first(facts.sites.call_at(scores.place)):
             continue
         if scores.shape is not None and not scores.shape.open and len(scores.shape.dims) < 2:
             continue

@@ -16,6 +16,7 @@ _LOSS = pattern(r"loss|criterion|cross_entropy|nll|mse")
 _ADDED = pattern(r"(?m)^[ \t]*(\w+) \+=")
 _DIVIDED = pattern(r"(?m)^[ \t]*(\w+) = [^\n]*/")
 _ZEROS = ("torch.zeros", "torch.tensor", "numpy.zeros")
+_FEW = 3
 _SIZES = ("size", "numel", "len")
 
 
@@ -188,7 +189,21 @@ def _overwritten(loop: LoopSite, name: str) -> ast.Assign | None:
     lines = [node for node in straight(loop.node.body) if isinstance(node, ast.Assign) and node.targets[0] in stores]
     if len(stores) != 1 or len(lines) != 1 or len(lines[0].targets) != 1:
         return None
-    return lines[0] if _is_of_batch(lines[0].value, _of_turn(loop.node)) else None
+    value, own = _told(loop.node, lines[0].value), _of_turn(loop.node)
+    return lines[0] if _is_of_batch(lines[0].value, own) and _is_of_batch(value, own) else None
+
+
+def _told(loop: ast.For, value: ast.expr) -> ast.expr:
+    """`meter.update(x)` of `made`, where the loop makes it so, in a line or two: a name is what it was assigned."""
+    for _ in range(_FEW):
+        bare = value.args[0] if isinstance(value, ast.Call) and is_name(value.func, "float") and value.args else value
+        name = bare.id if isinstance(bare, ast.Name) else ""
+        lines = [node for node in walk(loop) if isinstance(node, ast.Assign) and node.lineno < value.lineno]
+        made = [given for line in lines for target, given in assigned(line) if is_name(target, name)]
+        if not made:
+            break
+        value = made[-1]
+    return value
 
 
 def _of_turn(loop: ast.For) -> set[str]:

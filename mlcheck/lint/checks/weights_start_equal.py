@@ -17,6 +17,7 @@ LOOKS_AT = "initialisation"
 _NORMS = frozenset(name for name in LEARNING if "Norm" in name)
 _COPIES = ("copy_(", "copy_params", "load_state_dict")
 _COUNTS = ("builtins.range", "builtins.zip", "builtins.len")
+_DEPTH = 3
 _APART = ("PReLU", "Embedding")
 """Layers whose weights get gradients of their own however they start: one number a channel, or a row an index."""
 _UNITS = frozenset(name for name in LEARNING - _NORMS if not any(word in name for word in _APART))
@@ -143,11 +144,10 @@ def _is_alone(call: Call, kinds: set[str]) -> bool:
     if cls is None or part is None:
         return False
     if is_name(part, "self"):
-        own: list[ast.AST] = [value for attribute in cls.attributes for value in _values(cls, attribute)]
-        own += [node for value in own for node in _made_by(cls, value)]
-        parts = sum(_made(value, layers) for value in own)
-        hidden = parts == 0 and any(_is_out_of_sight(cls, value) for value in own)
-        return (parts == 1 or hidden) and _made(call.file.module.source.tree, layers) == 1
+        own = list(_parts(cls))
+        parts = sum(_made(value, layers) for _, value in own)
+        hidden = parts == 0 and any(_is_out_of_sight(each, value) for each, value in own)
+        return parts == 1 or (hidden and _made(call.file.module.source.tree, layers) == 1)
     if not isinstance(part, ast.Attribute) or ast.unparse(part.value) != "self":
         return False
     made = _values(cls, part.attr)
@@ -170,12 +170,21 @@ def _values(cls: Class, attribute: str) -> list[ast.expr]:
     return [assigned.value for _, assigned in cls.attributes.get(attribute, ()) if assigned.value is not None]
 
 
-def _made_by(cls: Class, value: ast.AST) -> Iterator[ast.AST]:
-    """The functions of the project that a value is made by."""
-    for node in walk(value):
-        named = cls.file.resolve(node.func, cls.defined.inner) if isinstance(node, ast.Call) else None
-        if isinstance(named, Function):
-            yield named.node
+def _parts(cls: Class, depth: int = _DEPTH) -> Iterator[tuple[Class, ast.AST]]:
+    """What the attributes of a module hold, with the class that it stands in: what its own classes make is of it too.
+
+    A part that is made in a comprehension comes twice, as do all those of a part of a part.
+    """
+    for base in cls.line:
+        for value in (value for name in base.attributes for value in _values(base, name)):
+            yield base, value
+            for node in walk(value) if depth else ():
+                named = base.file.resolve(node.func, base.defined.inner) if isinstance(node, ast.Call) else None
+                for _ in range(1 + _is_repeated(value, node)):
+                    if isinstance(named, Function):
+                        yield base, named.node
+                    elif isinstance(named, Class):
+                        yield from _parts(named, depth - 1)
 
 
 def _is_out_of_sight(cls: Class, value: ast.AST) -> bool:
@@ -187,8 +196,13 @@ def _is_out_of_sight(cls: Class, value: ast.AST) -> bool:
 def _made(tree: ast.AST, layers: set[str]) -> int:
     """How many such layers are made there: by a comprehension, more than one."""
     makes = [node for node in walk(tree) if isinstance(node, ast.Call) and last_name(node.func) in layers]
-    many = [n for n in walk(tree) if isinstance(n, ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp)]
-    return len(makes) + sum(made in set(walk(one)) for one in many for made in makes)
+    return len(makes) + sum(_is_repeated(tree, made) for made in makes)
+
+
+def _is_repeated(tree: ast.AST, made: ast.AST) -> bool:
+    """Whether a comprehension makes it, more than once."""
+    many = (n for n in walk(tree) if isinstance(n, ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp))
+    return any(made in walk(one) for one in many)
 
 
 def _named_in(file: File, test: ast.expr, context: Context, name: str) -> str:

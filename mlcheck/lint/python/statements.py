@@ -54,11 +54,13 @@ def _if(m: Machine, node: ast.If, key: Hashable) -> list[Delta]:
     """The states at the ends of both branches, of those that have one."""
     ends: list[Delta] = []
     over: list[bool] = []
+    leaves = any(body and isinstance(body[-1], ast.Break) for body in (node.body, node.orelse))
     for holds, body in ((True, node.body), (False, node.orelse)):
         if not body:
             mark = m.store.mark()
             m.assume(key, holds)
-            accumulation.decided(m, node.test, key, holds)
+            if not leaves:
+                accumulation.decided(m, node.test, key, holds)
             ends.append(m.store.delta(mark))
             m.store.undo(mark)
             continue
@@ -68,7 +70,8 @@ def _if(m: Machine, node: ast.If, key: Hashable) -> list[Delta]:
 
         def run(holds: bool = holds, body: list[ast.stmt] = body) -> bool:
             m.assume(key, holds)
-            accumulation.decided(m, node.test, key, holds)
+            if not leaves:
+                accumulation.decided(m, node.test, key, holds)
             return block(m, body)
 
         normal, exits = m.capture(run)

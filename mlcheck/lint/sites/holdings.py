@@ -10,6 +10,7 @@ from mlcheck.lint.sites.scopes import Context
 
 if TYPE_CHECKING:
     from mlcheck.lint.sites.file import File
+    from mlcheck.lint.sites.model import Class
 
 _DEPTH = 12
 
@@ -40,9 +41,26 @@ def held_by(file: File, node: ast.Attribute, context: Context) -> tuple[ast.expr
     if node.value.id != function.receiver:
         return None
     found = function.cls.attribute(node.attr)
+    if not found:
+        return _of_class(file, function.cls, node.attr)
     if len(found) != 1 or found[0][1].value is None or found[0][0].file is not file:
         return None
     return found[0][1].value, found[0][1].context
+
+
+def _of_class(file: File, cls: Class, name: str) -> tuple[ast.expr, Context] | None:
+    """What the body of a class, and of none beneath it, gives the name, where nothing is set under that name."""
+    bound = cls.defined.inner.scope.bindings.get(name, ())
+    if len(bound) != 1 or not isinstance(bound[0].node, ast.Assign) or not isinstance(bound[0].value, ast.expr):
+        return None
+    if cls.node.decorator_list or bound[0].kind != "value":
+        return None
+    for other in file.sites.mentioning([name], tests=True):
+        if any(each.target.attr == name for each in other.walk.attributes):
+            return None
+        if any(each is not cls and name in each.defined.inner.scope.bindings for each in other.classes):
+            return None
+    return bound[0].value, bound[0].context
 
 
 def is_changed(file: File, name: str, context: Context) -> bool:

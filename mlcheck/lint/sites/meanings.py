@@ -7,7 +7,7 @@ import builtins
 from typing import TYPE_CHECKING
 
 from mlcheck.lint.nodes import is_name
-from mlcheck.lint.sites.model import Class, Named, ProjectModule
+from mlcheck.lint.sites.model import OPEN, Class, Named, ProjectModule
 from mlcheck.lint.sites.scopes import Binding, Context
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ def resolved(file: File, node: ast.AST | None, context: Context, depth: int = _D
         if isinstance(owner, Class):
             return owner.find(node.attr)
         return _method(file, node, context) or _of_instance(file, node, context, depth)
+    if isinstance(node, ast.Subscript | ast.Call):
+        return _looked_up(file, node, context, depth - 1) if depth > 0 else None
     if not isinstance(node, ast.Name) or depth <= 0:
         return None
     bindings = file.bindings(node.id, context)
@@ -39,6 +41,22 @@ def resolved(file: File, node: ast.AST | None, context: Context, depth: int = _D
     if key not in file.meant:
         file.meant[key] = _agreed(file, bindings, depth)
     return file.meant[key]
+
+
+def _looked_up(file: File, node: ast.Subscript | ast.Call, context: Context, depth: int) -> Named:
+    """`LAYERS["linear"]` of a dictionary that is written out, and `getattr(nn, "Linear")`."""
+    if isinstance(node, ast.Subscript):
+        key = file.constant(node.slice, context)
+        held = file.item_of(node.value, context, key) if isinstance(key, str) else None
+        if held is None or held is OPEN:
+            return None
+        return file.resolve(held, file.value(node.value, context)[1], depth)
+    if len(node.args) != 2 or not is_name(node.func, "getattr") or file.bindings("getattr", context):
+        return None
+    name = file.constant(node.args[1], context)
+    return (
+        file.resolve(ast.Attribute(node.args[0], name, ast.Load()), context, depth) if isinstance(name, str) else None
+    )
 
 
 def _agreed(file: File, bindings: list[Binding], depth: int) -> Named:
@@ -96,7 +114,7 @@ def meaning_of(file: File, binding: Binding, depth: int = _DEPTH) -> Named:
     """What one binding makes of its name."""
     if binding.kind in ("def", "class"):
         return file.definitions.get(binding.node)
-    if binding.kind == "value" and isinstance(binding.value, ast.Name | ast.Attribute):
+    if binding.kind == "value" and isinstance(binding.value, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
         return file.resolve(binding.value, binding.context, depth - 1)
     if binding.kind == "import" and isinstance(binding.value, ast.alias):
         alias = binding.value

@@ -10,12 +10,12 @@ from typing import TypeVar, cast
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
-from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.program import Program
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call, Class, Function, Named, ProjectModule
 from mlcheck.lint.sites.scopes import Binding
+from mlcheck.lint.sites.standing_in import is_of_library, of_partials, of_tables
 from mlcheck.lint.words import occurrences
 
 _BASES = pattern(r"^[ \t]*class (\w+)[ \t]*\(([^)]*)\)", re.MULTILINE)
@@ -101,25 +101,11 @@ class Sites:
         if last not in self._resolved:
             known_as = (last, *sorted(self._aliases.get(last, set()) - {last}))
             self._resolved[last] = [
-                call for file in self.calling(known_as) for call in file.calls(*known_as) if _is_of_library(call)
+                call for file in self.calling(known_as) for call in file.calls(*known_as) if is_of_library(call)
             ]
-            self._resolved[last] += [call for call in self._of_partials if call.name.rpartition(".")[2] == last]
+            looked_up = (*self.once(of_partials), *self.once(of_tables))
+            self._resolved[last] += [call for call in looked_up if call.name.rpartition(".")[2] == last]
         return self._resolved[last]
-
-    @cached_property
-    def _of_partials(self) -> list[Call]:
-        """Calls of `make`, where `make = functools.partial(DataLoader, batch_size=8)`: as calls of what it wraps."""
-        return [
-            Call(file, call.node, call.context, canonical(name), tuple(partial.node.keywords))
-            for file in self.calling(["partial"])
-            for partial in file.calls("partial")
-            if len(partial.node.args) == 1 and all(keyword.arg for keyword in partial.node.keywords)
-            for name in [file.resolve(partial.node.args[0], partial.context)]
-            if isinstance(name, str) and "." in name
-            for bound in file.names_given(partial.node)
-            for call in file.calls(bound)
-            if isinstance(call.node.func, ast.Name) and _holds(file, call, partial.node)
-        ]
 
     def calling(self, lasts: Collection[str], tests: bool = False) -> list[File]:
         """The files that call something of one of these names, in a stable order; test files where asked for."""
@@ -240,17 +226,3 @@ class Sites:
         if inner in self.files or inner in self.program.folders:
             return ProjectModule(inner)
         return None
-
-
-def _is_of_library(call: Call) -> bool:
-    """Whether a library's function or class is called; the call takes its name in the canonical form."""
-    named = call.file.resolve(call.node.func, call.context)
-    if isinstance(named, str):
-        call.name = canonical(named)
-    return bool(call.name)
-
-
-def _holds(file: File, call: Call, partial: ast.Call) -> bool:
-    """Whether the name that is called is bound to this partial alone."""
-    bindings = file.bindings(call.node.func.id, call.context) if isinstance(call.node.func, ast.Name) else []
-    return len(bindings) == 1 and bindings[0].value is partial

@@ -100,6 +100,8 @@ class Walk:
             self._bind(target.id, kind, value, context, node)
             if kind == "value" and isinstance(value, ast.Name | ast.Attribute):
                 self.aliases.setdefault(last_name(value), set()).add(target.id)
+            elif kind == "value" and (isinstance(value, ast.Subscript) or _asks_by_name(value)):
+                self.aliases.setdefault("", set()).add(target.id)
         elif isinstance(target, ast.Attribute):
             self.attributes.append(AttributeSet(target, value if kind == "value" else None, context, node))
             self._push_one(target.value, context)
@@ -166,6 +168,8 @@ class Walk:
         else:
             if isinstance(func, ast.Name):
                 self.calls.setdefault(func.id, []).append((node, context))
+            elif isinstance(func, ast.Subscript | ast.Call):
+                self.calls.setdefault("", []).append((node, context))
             inner = func
         stack, leaves = self._stack, _LEAVES
         for keyword in reversed(node.keywords):
@@ -306,6 +310,11 @@ class Walk:
             outer = outer.outer
         for name in node.names:
             self._bind(name, "other", None, context, node)
+
+
+def _asks_by_name(value: ast.expr | None) -> bool:
+    """`getattr(nn, name)`."""
+    return isinstance(value, ast.Call) and last_name(value.func) == "getattr"
 
 
 _HANDLERS: dict[type, Callable[..., None]] = by_kind(

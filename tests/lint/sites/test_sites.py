@@ -238,3 +238,49 @@ def test_words_are_counted_whole_and_in_all_files() -> None:
     assert not sites.is_named("init_weights", times=3)
     assert sites.is_named("_init_weights", times=1)
     assert not sites.is_named("init", times=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "MAKE = {'plain': DataLoader}\nMAKE['plain'](data)\n",
+        "MAKE = dict(plain=DataLoader)\nmake = MAKE['plain']\nmake(data)\n",
+        "KIND = 'plain'\nMAKE = {'plain': DataLoader, 'other': list}\nMAKE[KIND](data)\n",
+        "import torch.utils.data as kinds\nNAME = 'DataLoader'\ngetattr(kinds, NAME)(data)\n",
+        "import torch.utils.data as kinds\nmake = getattr(kinds, 'DataLoader')\nmake(data)\n",
+    ],
+)
+def test_what_a_table_or_a_name_stands_for_is_called(text: str) -> None:
+    assert only(program(a=f"from torch.utils.data import DataLoader\n{text}")).argument("dataset", 0) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "MAKE = {'plain': DataLoader}\nMAKE['plain'] = find()\nMAKE['plain'](data)\n",
+        "MAKE = {'plain': DataLoader}\nMAKE.update(more)\nMAKE['plain'](data)\n",
+        "MAKE = {'plain': DataLoader, **more}\nMAKE['other'](data)\n",
+        "def run(name, MAKE={'plain': DataLoader}):\n    MAKE[name](data)\n",
+        "MAKE = {'plain': DataLoader}\ndef run(name='plain'):\n    MAKE[name](data)\n",
+        "import torch.utils.data as kinds\ndef getattr(a, b): ...\ngetattr(kinds, 'DataLoader')(data)\n",
+        "import torch.utils.data as kinds\ngetattr(kinds, 'DataLoader', list)(data)\n",
+        "make = {'plain': DataLoader}['plain']\nmake = list\nmake(data)\n",
+    ],
+)
+def test_a_table_that_may_hold_something_else_tells_nothing(text: str) -> None:
+    assert not list(program(a=f"from torch.utils.data import DataLoader\n{text}").calls(LOADER))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("class A:\n    SIZE = 3\n    def f(self):\n        use(self.SIZE)\n", True),
+        ("class A:\n    SIZE: int = 3\n    def f(self):\n        use(self.SIZE)\n", False),
+        ("@record\nclass A:\n    SIZE = 3\n    def f(self):\n        use(self.SIZE)\n", False),
+        ("class A:\n    SIZE = 3\n    def f(self):\n        use(self.SIZE)\nclass B(A):\n    SIZE = 4\n", False),
+        ("class A:\n    SIZE = 3\n    def f(self):\n        use(self.SIZE)\nmade = A()\nmade.SIZE = 4\n", False),
+    ],
+)
+def test_the_body_of_a_class_holds_a_constant_that_nobody_sets(text: str, told: bool) -> None:
+    (call,) = program(a=text).files["a"].calls("use")
+    assert (call.constant("size", 0) == 3) is told

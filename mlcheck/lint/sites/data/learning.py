@@ -150,7 +150,9 @@ def _statistic(passed: Passed, node: ast.expr, data: ast.expr) -> tuple[str, str
     by_function = isinstance(named, str) and named.startswith(("numpy.", "torch."))
     owner = made.args[0] if by_function and made.args else made.func.value
     given = [*made.args[1 if by_function else 0 :][:1], *(w.value for w in made.keywords if w.arg in ("axis", "dim"))]
-    over_rows = not given or any(isinstance(part, ast.Constant) and part.value == 0 for part in walk(given[0]))
+    over_rows = not given or any(
+        isinstance(part, ast.Constant | ast.Name) and file.constant(part, where) == 0 for part in walk(given[0])
+    )
     if isinstance(owner, ast.Name) and isinstance(data, ast.Name):
         same = latest(file, owner, where) is latest(file, data, passed.context)
         return (made.func.attr, owner.id) if over_rows and same else ("", "")

@@ -49,7 +49,9 @@ def _of_unpacked(forward: Function) -> Iterator[Place]:
         if ast.unparse(node.targets[0].elts[0]) in _BATCHES and name.isidentifier()
     }
     for node in forward.nodes:
-        if isinstance(node, ast.Call) and last_name(node.func) in ("softmax", "log_softmax") and is_over_first(node):
+        if isinstance(node, ast.Call) and last_name(node.func) in ("softmax", "log_softmax"):
+            if not is_over_first(Call(forward.file, node, forward.inner)):
+                continue
             given = node.func.value if isinstance(node.func, ast.Attribute) else None
             if given is None or ast.unparse(given) in ("F", "torch"):
                 given = node.args[0] if node.args else None
@@ -65,7 +67,7 @@ def _of_rows(cls: Class) -> Iterator[Place]:
     if not any(word in text for word in _BATCHED) or any(word in text for word in MAY_TURN):
         return
     functions = cls.file.calls("softmax", "log_softmax", "normalize")
-    over_first = [call for call in functions if call.cls is cls and is_over_first(call.node)]
+    over_first = [call for call in functions if call.cls is cls and is_over_first(call)]
     yield from (call.place for call in (*over_first, *_layers_over_first(cls)) if _is_of_linear(call, cls))
 
 
@@ -74,7 +76,7 @@ def _of_pairs(cls: Class) -> Iterator[Place]:
     text = cls.text
     if "normalize(" in text and "entropy" in text.lower() and _NUMBERED.search(text):
         for call in cls.file.calls("normalize"):
-            if call.cls is cls and is_over_first(call.node) and _is_of_linear(call, cls):
+            if call.cls is cls and is_over_first(call) and _is_of_linear(call, cls):
                 yield call.place
 
 
@@ -82,7 +84,9 @@ def _layers_over_first(cls: Class) -> Iterator[Call]:
     """`self.norm(x)`, where `self.norm = nn.Softmax(dim=0)`."""
     for name, sets in cls.attributes.items():
         made = sets[0][1].value if len(sets) == 1 else None
-        if isinstance(made, ast.Call) and last_name(made.func) in ("Softmax", "LogSoftmax") and is_over_first(made):
+        if not isinstance(made, ast.Call) or last_name(made.func) not in ("Softmax", "LogSoftmax"):
+            continue
+        if is_over_first(Call(cls.file, made, sets[0][1].context)):
             own = (call for call in cls.file.calls(name) if call.cls is cls)
             yield from (call for call in own if own_attribute(call.node.func, call.function))
 
@@ -106,10 +110,11 @@ def _is_of_linear(call: Call, cls: Class) -> bool:
     return isinstance(layer, ast.Call) and last_name(layer.func) == "Linear" and outputs != ["1"]
 
 
-def is_over_first(node: ast.AST) -> bool:
+def is_over_first(call: Call | None) -> bool:
     """`F.softmax(x, 0)`, `x.softmax(dim=0)`, `nn.Softmax(0)`."""
-    if not isinstance(node, ast.Call):
+    if call is None:
         return False
+    node = call.node
     name = last_name(node.func)
     given = [keyword.value for keyword in node.keywords if keyword.arg == "dim"]
     of_function = isinstance(node.func, ast.Name) or ast.unparse(node.func).startswith(
@@ -117,4 +122,5 @@ def is_over_first(node: ast.AST) -> bool:
     )
     place = 0 if name[:1].isupper() or not of_function else 2 if name == "normalize" else 1
     given += node.args[place : place + 1]
-    return bool(given) and isinstance(given[0], ast.Constant) and given[0].value == 0 and given[0].value is not False
+    over = call.file.constant(given[0], call.context) if given else None
+    return over == 0 and over is not False

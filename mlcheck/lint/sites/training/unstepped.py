@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.origins import callers, returns
@@ -86,6 +86,7 @@ def _returned_as(function: Function, names: set[str], made: Call) -> set[str]:
     for value in returns(function):
         items = value.elts if isinstance(value, ast.Tuple) else [value]
         for number, item in enumerate(items):
+            item = item.value if isinstance(item, ast.NamedExpr) else item
             named = isinstance(item, ast.Name | ast.Attribute) and last_name(item) in names
             if named or item is made.node:
                 for call in callers(function.file.sites, function):
@@ -126,9 +127,13 @@ def _is_handed_out(file: File, name: str) -> bool:
             if known or (isinstance(named, str) and named.startswith(_SCHEDULES)):
                 allowed |= {id(part) for part in (*call.args, *(keyword.value for keyword in call.keywords))}
     return any(
-        isinstance(node, ast.Name | ast.Attribute)
-        and isinstance(node.ctx, ast.Load)
-        and last_name(node) == name
-        and id(node) not in allowed
+        id(node) not in allowed
+        and (
+            is_name(node.target, name)
+            if isinstance(node, ast.NamedExpr)
+            else isinstance(node, ast.Name | ast.Attribute)
+            and isinstance(node.ctx, ast.Load)
+            and last_name(node) == name
+        )
         for node in walk(file.module.source.tree)
     )
