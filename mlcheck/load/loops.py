@@ -1,4 +1,4 @@
-"""The two loops of a worker. Nothing else runs between two timestamps.
+"""The two loops of a worker. Nothing else runs between two timestamps, so each has its own timed call.
 
 Closed: the next query begins when the last has ended, which measures capacity. Open: queries are due at
 times set beforehand, whatever the service does, and their latency counts from then: a stall delays all that

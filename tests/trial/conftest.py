@@ -28,6 +28,12 @@ INSTALLED = tuple(sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib
 
 
 @pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a program writes goes beside the folder of its test, and is gone with it."""
+    monkeypatch.setenv("MLCHECK_SCRATCH", str(tmp_path.parent / f"{tmp_path.name}-scratch"))
+
+
+@pytest.fixture(autouse=True)
 def untouched_process() -> Iterator[None]:
     """Loading an entry point changes the path, the modules, the seeds: undo it, and keep to one thread.
 
@@ -61,9 +67,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
 
 @pytest.fixture
 def driven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Trial], Trial]]:
-    """In the folder of the test, with a scratch folder beside it: a trial given here is ended after the test."""
+    """In the folder of the test: a trial given here is ended after the test."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLCHECK_SCRATCH", str(tmp_path.parent / f"{tmp_path.name}-scratch"))
     trials: list[Trial] = []
 
     def keep(trial: Trial) -> Trial:

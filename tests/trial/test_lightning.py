@@ -89,7 +89,6 @@ class Data(pl.LightningDataModule):
 
 @pytest.fixture
 def load(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
-    monkeypatch.setenv("MLCHECK_SCRATCH", str(tmp_path.parent / f"{tmp_path.name}-scratch"))
     trials = []
 
     def loaded(text: str, package: str = PACKAGE, **values: object) -> Trial:

@@ -41,7 +41,6 @@ PREFIX = "one = torch.optim.Adam(trained(self.net), lr=RATE)\n        plan = tor
 @pytest.fixture
 def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLCHECK_SCRATCH", str(tmp_path.parent / f"{tmp_path.name}-scratch"))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a second program is written to the scratch of the first
     trials = []
 

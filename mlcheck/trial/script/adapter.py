@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,7 +56,7 @@ def build(program: Program, entry: tuple[str, int]) -> Trial:
 
     Raises EntryError where it does not train; whatever the program raises passes through.
     """
-    outputs = Outputs(Path(os.environ.get(SCRATCH) or tempfile.mkdtemp(prefix="mlcheck-script-")))
+    outputs = Outputs(Path(os.environ[SCRATCH]))
     instruments = Instruments()
     instruments.install()
     outputs.install()

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock, first_batches
+from mlcheck.probe.measure.loss.changed_outputs import has_single_loss, loss_and_calls, loss_with, weighted_layers
 from mlcheck.probe.measure.loss.loss_scene import LossScene
-from mlcheck.probe.measure.loss.lower_bound import has_single_loss, loss_and_calls, loss_with, weighted_layers
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import Names
 from mlcheck.trial.trial import Trial

@@ -6,21 +6,17 @@ were moved before the tokens, and holds in each head a stretch of the tokens ins
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.place import user_location
-from mlcheck.probe.measure.simplified import stilled
+from mlcheck.probe.measure.watched_step import watch_step
 from mlcheck.trial.trial import Trial
 
 _VIEWS = {Tensor.view, Tensor.reshape, torch.reshape}
@@ -58,30 +54,19 @@ class AttentionHeads:
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
         watch = _Watch()
-        with stilled(trial), watch:
-            trial.train_step(first_batches(trial, 1)[0], 0)
+        watch_step(trial, watch.look)
         return cls(watch.products, tuple({one.place: one for one in watch.scrambled}.values()))
 
 
-class _Watch(TorchFunctionMode):
+class _Watch:
     def __init__(self) -> None:
-        super().__init__()
         self.products = 0
         self.scrambled: list[Scrambled] = []
         self._apart: dict[int, Scrambled] = {}
         self._results: set[int] = set()
         self._kept: list[Tensor] = []
 
-    def __torch_function__(
-        self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if isinstance(result, Tensor) and args and isinstance(args[0], Tensor):
-            with suppress(Exception):  # tensors that stand for others, as within vmap, are not looked at
-                self._look(func, args, result)
-        return result
-
-    def _look(self, func: Any, args: tuple[Any, ...], result: Tensor) -> None:
+    def look(self, func: Any, args: tuple[Any, ...], _kwargs: dict[str, Any], result: Tensor) -> None:
         given = args[0]
         if func in _VIEWS:
             self._view(given, result)

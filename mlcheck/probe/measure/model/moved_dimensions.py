@@ -6,20 +6,16 @@ rest when it is reshaped to (batch, channels, height * width): that is the shape
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.place import user_location
-from mlcheck.probe.measure.simplified import stilled
+from mlcheck.probe.measure.watched_step import watch_step
 from mlcheck.trial.trial import Trial
 
 _MOVES = {"permute", "transpose", "movedim", "moveaxis", "swapaxes", "swapdims"}
@@ -57,28 +53,17 @@ class MovedDimensions:
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
         watch = _Watch()
-        with stilled(trial), watch:
-            trial.train_step(first_batches(trial, 1)[0], 0)
+        watch_step(trial, watch.look)
         return cls(watch.reshaped, tuple({one.place: one for one in watch.torn}.values()))
 
 
-class _Watch(TorchFunctionMode):
+class _Watch:
     def __init__(self) -> None:
-        super().__init__()
         self.reshaped = 0
         self.torn: list[TornApart] = []
         self._moved: dict[int, tuple[Shape, Shape, Tensor]] = {}  # the shape before, the order, and the tensor itself
 
-    def __torch_function__(
-        self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if isinstance(result, Tensor) and args and isinstance(args[0], Tensor):
-            with suppress(Exception):  # tensors that stand for others, as within vmap, are not looked at
-                self._look(func, args, kwargs or {}, result)
-        return result
-
-    def _look(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> None:
+    def look(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> None:
         name, given = func.__name__, args[0]
         known = self._moved.get(id(given))
         if name in _MOVES:
