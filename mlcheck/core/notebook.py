@@ -20,6 +20,7 @@ SUFFIX = ".ipynb"
 _RUNS_PYTHON = ("time", "timeit", "prun", "capture")
 _FOR_IPYTHON = pattern(r"(?P<indent>\s*)(?:[%!?].*|.*[^\s?]\?{1,2}\s*)$")
 _ASSIGNED = pattern(r"(?P<target>\s*[\w., ]+=\s*)[%!].*$")
+_TIMED = pattern(r"(?P<indent>\s*)%(?:time|timeit|prun)\s+(?P<run>[^-\s].*)$")
 
 
 def is_notebook(path: str) -> bool:
@@ -141,6 +142,8 @@ def _as_python(lines: list[str]) -> list[str]:
 def _plain(line: str) -> str:
     if line.lstrip().startswith("%%"):
         return line
+    if (timed := _TIMED.match(line)) and _parses([timed["run"]]):
+        return f"{timed['indent']}{timed['run']}"
     if assigned := _ASSIGNED.match(line):
         return f"{assigned['target']}get_ipython()"
     told = _FOR_IPYTHON.match(line)
