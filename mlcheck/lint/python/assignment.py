@@ -26,6 +26,8 @@ from mlcheck.lint.values import (
     with_name,
 )
 
+_ACTIVATED = ("softmax", "sigmoid", "tanh", "log_softmax", "log_sigmoid")
+
 
 def plain(m: Machine, node: ast.Assign) -> bool:
     value = m.evaluate(node.value)
@@ -98,8 +100,19 @@ def assign(m: Machine, target: ast.expr, value: Value) -> None:
 
 
 def _written_into(m: Machine, into: ast.expr, owner: Value, value: Value) -> None:
-    """A tensor that takes in what modules computed was computed by them too."""
-    if isinstance(into, ast.Name) and isinstance(owner, Symbol | Tensor) and not traces_of(value) <= owner.traces:
+    """A tensor that takes in what modules computed was computed by them too; scores with a part that went through
+    an activation are neither the one nor the other."""
+    if not isinstance(into, ast.Name) or not isinstance(owner, Symbol | Tensor):
+        return
+    if (
+        isinstance(owner, Tensor)
+        and isinstance(value, Tensor)
+        and value.kind in _ACTIVATED
+        and value.kind != owner.kind
+    ):
+        owner = replace(owner, kind="other")
+        m.bind(into.id, owner)
+    if not traces_of(value) <= owner.traces:
         m.bind(into.id, replace(owner, traces=owner.traces | traces_of(value)))
 
 
@@ -112,6 +125,8 @@ def in_place(m: Machine, node: ast.expr, result: Value) -> None:
                 m.bind(name, result)
             else:
                 _written_into(m, into, owner, result)
+        case ast.Call(func=ast.Attribute(value=ast.Subscript(value=into), attr=method)) if _changes(method):
+            _written_into(m, into, m.evaluate(into), result)
 
 
 def _changes(method: str) -> bool:
