@@ -150,6 +150,8 @@ def _after_the_loop(facts: Facts) -> Iterator[Finding]:
         for grads in step.grads:
             if grads.kind != "fresh" or grads.loop is None or (step.key, grads.loop) in stepped:
                 continue
+            if not step.scaler and isinstance(step.place.node, ast.Call) and step.place.node.args:
+                continue  # a closure computes the gradients of this step anew
             clearing = cleared.get((step.key, grads.loop))
             if clearing is None:
                 continue
