@@ -1,13 +1,13 @@
 """modules-in-list: layers kept in a plain list or dict, where `nn.Module` does not see them."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_attribute, is_name, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
+from mlcheck.lint.sites.layers.by_hand import is_handled
 from mlcheck.lint.sites.layers.holders import hidden_in_objects
 from mlcheck.lint.sites.layers.modules import CONTAINERS, flat, holds_parameters, module_classes, text_of, with_mixins
 from mlcheck.lint.sites.layers.registering import registered_over
@@ -24,7 +24,6 @@ _READS = (
     *("stack", "cat", "hstack", "vstack"),
 )
 _HOLD = ("Sequential", "ModuleList", "add_module", "register_module")
-_TAKES = r"\.(?:parameters|named_parameters|state_dict|train|eval|load_state_dict)\("
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -67,7 +66,7 @@ def _is_reached(sites: Sites, cls: Class, name: str) -> bool:
     text = text_of(cls)
     if any(word in text for word in _REGISTERS) or f"del self.{name}\n" in text:
         return True
-    return _is_registered(cls, name) or _is_handled(sites, name)
+    return _is_registered(cls, name) or is_handled(sites, name)
 
 
 def _is_dict(cls: Class, assigned: AttributeSet) -> bool:
@@ -87,6 +86,8 @@ def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) ->
         return False
     if _is_filled_elsewhere(cls, assigned) or keeps_arguments(function, assigned.value):
         return True
+    if isinstance(assigned.value, ast.Name) and _handed_on_singly(cls, assigned.value.id, function.node):
+        return False
     value, context = cls.file.value(assigned.value, assigned.context)
     value, context = _returned(cls, value, context)
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
@@ -212,6 +213,16 @@ def _handed_on(cls: Class, name: str, node: ast.AST, containers_only: bool = Fal
     return False
 
 
+def _handed_on_singly(cls: Class, name: str, node: ast.AST) -> bool:
+    """`for layer, size in zip(layers, sizes): sequence.append(layer)`, where the sequence may register it."""
+    for loop in walk(node):
+        if isinstance(loop, ast.For) and any(is_name(part, name) for part in walk(loop.iter)):
+            brought = [part.id for part in walk(loop.target) if isinstance(part, ast.Name)]
+            if any(_handed_on(cls, each, loop) for each in brought):
+                return True
+    return False
+
+
 def _names(node: ast.expr) -> str:
     node = node.value if isinstance(node, ast.Starred) else node
     return node.id if isinstance(node, ast.Name) else ""
@@ -245,14 +256,3 @@ def _values_of(node: ast.expr) -> ast.expr:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("values", "items"):
         return node.func.value
     return node
-
-
-def _is_handled(sites: Sites, name: str) -> bool:
-    """Whether somebody trains or moves the contents by hand: `for layer in net.layers: layer.parameters()`."""
-    loop = re.compile(rf"for\b[^\n]*?(\w+)\)? in [^\n]*\.{re.escape(name)}\b")
-    for file in sites.mentioning([name], tests=True):
-        if re.search(rf"\.{re.escape(name)}\b[^\n]*{_TAKES}", file.text):
-            return True
-        if any(re.search(rf"\b{found}{_TAKES}", file.text) for found in set(loop.findall(file.text))):
-            return True
-    return False

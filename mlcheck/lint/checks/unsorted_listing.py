@@ -116,13 +116,19 @@ def _numbered(call: Call, name: str) -> ast.AST | None:
     `names.index(c)`."""
     scope = _scope(call, name)
     for node, over in numberings(walk(scope)):
-        if ast.unparse(over) == name:
+        if ast.unparse(over) == name and not _are_samples(scope, name):
             return node
     for node in walk(scope):
         if isinstance(node, ast.stmt) and not isinstance(node, _COMPOUND) and f"{name}.index(" in ast.unparse(node):
             if _LABELS.search(ast.unparse(node)):  # the place of a file may also tell how far a run has come
                 return node
     return None
+
+
+def _are_samples(scope: ast.AST, name: str) -> bool:
+    """Whether the length of a data set is that of the listing: what is numbered are its samples, no classes."""
+    lengths = (node for node in walk(scope) if isinstance(node, ast.FunctionDef) and node.name == "__len__")
+    return any(f"return len({name})" in ast.unparse(each) for each in lengths)
 
 
 def _cut_in_two(call: Call, name: str) -> ast.AST | None:
