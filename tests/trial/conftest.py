@@ -28,9 +28,14 @@ INSTALLED = tuple(sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib
 
 
 @pytest.fixture(autouse=True)
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a program writes goes beside the folder of its test, and is gone with it."""
-    monkeypatch.setenv("MLCHECK_SCRATCH", str(tmp_path.parent / f"{tmp_path.name}-scratch"))
+def scratch(tmp_path: Path) -> Iterator[None]:
+    """What a program writes goes beside the folder of its test, and is gone with it.
+
+    By a patch of its own: the test's, asked for here, would be undone after `untouched_process` has looked.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLCHECK_SCRATCH", str(tmp_path.parent / f"{tmp_path.name}-scratch"))
+        yield
 
 
 @pytest.fixture(autouse=True)
