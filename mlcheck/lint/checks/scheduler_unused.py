@@ -8,16 +8,16 @@ from itertools import chain
 from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import last_name, loads, reads_of, walk
-from mlcheck.lint.sites import Binding, Call, File, Function, canonical
+from mlcheck.lint.sites import Binding, Call, Class, File, Function, canonical
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.training.optimizers import OPTIMIZERS, SCHEDULERS, around, optimizers
+from mlcheck.lint.sites.training.read_elsewhere import is_read_in, is_spoken, leaves_be, only_asked
 from mlcheck.lint.sites.training.twin_schedules import given_another
 from mlcheck.lint.training import Optimizer, Scheduler
 from mlcheck.lint.values import owner_key
 
 LOOKS_AT = "learning-rate scheduler"
 WORDS = ("schedule", "LR", "WarmRestarts")
-_ASKED = ("state_dict", "load_state_dict", "get_last_lr")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -141,23 +141,16 @@ def _is_read(facts: Facts, scheduler: Scheduler) -> bool:
             return _does_something(function.file, name, function.node)
         word = re.compile(rf"\b{re.escape(name)}\b")
         others = (file for file in facts.sites.files.values() if file not in files)
-        if any(word.search(file.text) for file in others) or _is_spoken(files[0].text, name):
+        if any(word.search(file.text) for file in others) or is_spoken(files[0].text, name):
             return True
         return _does_something(files[0], name, files[0].module.source.tree)
     if isinstance(target, ast.Attribute):
         name = target.attr
         texts = [file for file in facts.sites.files.values() if name in file.text]
-        if any(_is_spoken(file.text, name) for file in texts):
+        if any(is_spoken(file.text, name) for file in texts):
             return True
-        return any(_is_read_here(file.module.source.tree, name) for file in texts)
+        return any(is_read_in(file.module.source.tree, name) for file in texts)
     return True
-
-
-def _is_spoken(text: str, name: str) -> bool:
-    """Whether a string may ask an object for the attribute: any but the keys that its state is saved under."""
-    keys = rf"""["']{name}["']: [\w.]*\b{name}\.state_dict\(\)|\b{name}\.load_state_dict\(\w+\[["']{name}["']\]\)"""
-    rest = re.sub(keys, "", text)
-    return f'"{name}"' in rest or f"'{name}'" in rest
 
 
 def _owner_of_variable(facts: Facts, place: Place, name: str) -> Function | None:
@@ -173,13 +166,14 @@ def _owner_of_variable(facts: Facts, place: Place, name: str) -> Function | None
 def _does_something(file: File, name: str, code: ast.AST) -> bool:
     """Whether the code may step what a variable holds: anything but saving it, and handing it to what leaves it be."""
     nodes = walk(code)
-    idle = _asked(nodes)
+    idle = only_asked(nodes)
     for found in file.walk.calls.values():
         for call, context in found:
             named = file.resolve(call.func, context)
+            named = named.find("__init__") if isinstance(named, Class) else named
             if isinstance(named, Function) and not any(isinstance(arg, ast.Starred) for arg in call.args):
                 names = list(named.parameters)[bool(named.receiver) :]
-                idle |= {arg for arg, given in zip(call.args, names, strict=False) if not loads(named.node, given)}
+                idle |= {arg for arg, given in zip(call.args, names, strict=False) if leaves_be(named, given)}
             elif last_name(call.func) == "prepare":
                 idle.update(call.args)
     reads = reads_of(nodes, name)
@@ -228,7 +222,7 @@ def _is_read_by(facts: Facts, call: Call, bound: ast.expr) -> bool:
         texts = list(facts.sites.mentioning([bound.attr], tests=True))
         spoken = (f'"{bound.attr}"', f"'{bound.attr}'")
         return any(word in file.text for file in texts for word in spoken) or any(
-            _is_read_here(file.module.source.tree, bound.attr) for file in texts
+            is_read_in(file.module.source.tree, bound.attr) for file in texts
         )
     return True
 
@@ -236,25 +230,8 @@ def _is_read_by(facts: Facts, call: Call, bound: ast.expr) -> bool:
 def _is_used(code: ast.AST, name: str) -> bool:
     """Whether a variable is read for more than its state and the rate it is at."""
     nodes = walk(code)
-    asked = _asked(nodes)
+    asked = only_asked(nodes)
     return any(node not in asked for node in reads_of(nodes, name))
-
-
-def _asked(nodes: list[ast.AST]) -> set[ast.AST]:
-    """What is only asked for its state or its rate, or whether it is None."""
-    asked: set[ast.AST] = {node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr in _ASKED}
-    for node in nodes:
-        match node:
-            case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
-                asked.add(left)
-    return asked
-
-
-def _is_read_here(tree: ast.AST, name: str) -> bool:
-    """Whether an attribute of that name is read for more than its state; modules of PyTorch may be called so too."""
-    nodes = [node for node in walk(tree) if isinstance(node, ast.Attribute)]
-    idle = {node.value for node in nodes if node.attr[:1].isupper()} | _asked(walk(tree))
-    return any(node.attr == name and isinstance(node.ctx, ast.Load) and node not in idle for node in nodes)
 
 
 def _target(tree: ast.AST, place: Place) -> ast.expr | None:
