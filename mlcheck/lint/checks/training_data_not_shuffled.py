@@ -79,6 +79,8 @@ def _turned_about(loader: Loader) -> Iterator[Finding]:
 
 def _in_order(loader: Loader) -> Iterator[Finding]:
     """Loaders of training data that are told to shuffle by nothing."""
+    if _is_only_counted(loader):
+        return
     if loader.owns_order:
         if loader.trained and _goes_in_order(loader) and _is_worth_shuffling(loader) and not _is_redrawn(loader):
             yield Finding(
@@ -224,15 +226,17 @@ def _shuffles_only_with_others(loader: Loader) -> bool:
     if not alone or len(alone) + len(others) != len(found):
         return False
     asked = {_asks(origin) for origin in others}
-    certain = loader.trained or (loader.split == "train" and not _is_only_counted(loader))
+    certain = loader.trained or loader.split == "train"
     return bool(asked) and (asked == {"asked"} or (asked == {"default"} and certain))
 
 
 def _is_only_counted(loader: Loader) -> bool:
-    """`steps = len(loader)`, and nothing else is done with it."""
+    """`steps = len(loader)`, and nothing else is done with it, or `len(DataLoader(...))`."""
     call = loader.call
     around = list(call.function.nodes if call.function is not None else walk(call.file.module.source.tree))
     counted = [n.args[0] for n in around if isinstance(n, ast.Call) and last_name(n.func) == "len" and n.args]
+    if any(each is call.node for each in counted):
+        return True
     reads = [n for n in around if isinstance(n, ast.Name) and (n.id,) == loader.names and isinstance(n.ctx, ast.Load)]
     return bool(reads) and all(any(read is each for each in counted) for read in reads)
 

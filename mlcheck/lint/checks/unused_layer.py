@@ -39,16 +39,25 @@ def check(facts: Facts) -> Iterator[Finding]:
                 continue
             if is_named_elsewhere(facts.sites, cls, name) or _is_for_loading(function):
                 continue
+            lost, more = "its weights get no gradient", "; DistributedDataParallel stops at such parameters"
+            if _wraps(assigned.value, function):
+                lost, more = "the layers in it are called without what it puts around them, if at all", ""
             yield Finding(
-                f"`self.{name}` is made here and never used: its weights get no gradient",
+                f"`self.{name}` is made here and never used: {lost}",
                 function.place(assigned.node).location,
-                help="call it in `forward`, or remove it; DistributedDataParallel stops at such parameters",
+                help=f"call it in `forward`, or remove it{more}",
             )
 
 
 def _does_nothing(function: Function) -> bool:
     """`def forward(self): pass`, of a class that is there for its parameters: a test of a schedule."""
     return all(isinstance(line, ast.Pass) for line in function.node.body)
+
+
+def _wraps(value: ast.expr, function: Function) -> bool:
+    """`nn.Sequential(nn.SiLU(), self.linear)`: its weights are those of a layer that may be called by itself."""
+    given = value.args if isinstance(value, ast.Call) and last_name(value.func) == "Sequential" else []
+    return any(isinstance(one, ast.Attribute) and is_name(one.value, function.receiver) for one in given)
 
 
 def _is_for_loading(function: Function) -> bool:
