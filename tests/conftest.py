@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("mlcheck", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -15,6 +16,11 @@ settings.load_profile("mlcheck-ci" if "CI" in os.environ else "mlcheck")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # So a shell starts what it puts in the background, and programs that are to be stopped by Ctrl-C inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Whoever leaves Ctrl-C deaf is named here, and not by the test that comes to need it."""
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, f"{item.nodeid} left another handler"
 
 
 def pytest_collection_finish() -> None:

@@ -256,7 +256,8 @@ def test_an_interrupted_run_leaves_what_it_has_and_nobody_behind(number: int, qu
     report = json.loads(saved.read_text(encoding="utf-8"))
     told = {result["rule"]: result["summary"] for result in report["results"]}
     assert "answered: " in told["throughput-does-not-scale"]
-    assert any("until then" in notice or "not finished" in notice for notice in report["notices"])
+    told_so = any("until then" in notice or "not finished" in notice for notice in report["notices"])
+    assert told_so, (process.returncode, report["notices"], report["seconds"], printed)
     if number == signal.SIGINT:
         assert "this is what was measured until then" in printed
         assert process.returncode == 130
