@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 
 from mlcheck.core.check import Check, list_checks
 from mlcheck.core.dataclasses import dataclass
@@ -68,11 +68,10 @@ def analyse(
     asked = facts or SitesAlone(sites, target_torch, unreadable)
     found: list[tuple[str, Finding]] = []
     told: dict[str, dict[str, int]] = {}
-    is_named = cache(partial(_is_named, program))
     for listed in list_checks(package):
         if rules is not None and listed.rule not in rules:
             continue
-        if listed.words and not any(map(is_named, listed.words)):
+        if listed.words and not any(map(sites.vocabulary.holding, listed.words)):
             told[listed.rule] = {listed.looks_at: 0}
             continue
         check = listed.load()
@@ -90,11 +89,6 @@ def analyse(
     yield from sorted(found, key=lambda pair: (pair[1].location, pair[0]))
     yield from crashes
     yield Seen(facts.counts() if facts else {}, told)
-
-
-def _is_named(program: Program, word: str) -> bool:
-    """Whether the word stands in the text of any file."""
-    return any(word in module.source.text for module in program.modules.values())
 
 
 def _interpreted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 
@@ -27,6 +28,17 @@ def occurrences(word: str, text: str, most: int = 0) -> int:
         else:
             end = place + 1
         place = text.find(word, end)
+    return found
+
+
+def numbers_of_lines(words: re.Pattern[str], text: str) -> list[int]:
+    """The numbers of the lines on which something that matches begins, in order."""
+    found: list[int] = []
+    line, last = 1, 0
+    for match in words.finditer(text):
+        line, last = line + text.count("\n", last, match.start()), match.start()
+        if not found or found[-1] != line:
+            found.append(line)
     return found
 
 

@@ -35,12 +35,12 @@ def check(facts: Facts) -> Iterator[Finding]:
         if forward is None or forward.node.decorator_list:
             continue
         facts.sites.seen[LOOKS_AT] += 1
-        batched = any(word in text_of(cls) for word in _BATCHED)
-        for node in forward.nodes:
-            if isinstance(node, ast.Call):
-                yield from _learned_from(forward, node)
-            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and batched:
-                yield from _scaled(cls, forward, node)
+        for call in forward.all(ast.Call):
+            yield from _learned_from(forward, call)
+        quotients = [node for node in forward.all(ast.BinOp) if isinstance(node.op, ast.Div)]
+        if quotients and any(word in text_of(cls) for word in _BATCHED):
+            for quotient in quotients:
+                yield from _scaled(cls, forward, quotient)
 
 
 def _learned_from(forward: Function, node: ast.Call) -> Iterator[Finding]:

@@ -55,9 +55,11 @@ def _start(node: ast.AST) -> tuple[int, int]:
 
 def _counts_its_turns(loop: ast.For) -> bool:
     """Whether a loop counts its turns from nought and runs to its end."""
+    if not _index(loop):
+        return False
     inside = [node for part in loop.body for node in walk(part)]
     leaves = any(isinstance(node, ast.Break | ast.Continue) for node in inside)
-    return bool(_index(loop)) and not leaves and not any(stores(part, _index(loop)) for part in loop.body)
+    return not leaves and not any(stores(part, _index(loop)) for part in loop.body)
 
 
 def _index(loop: ast.For) -> str:

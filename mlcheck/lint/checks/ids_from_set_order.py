@@ -13,7 +13,7 @@ from mlcheck.lint.sites.data.set_orders import Ordered, by_set
 
 LOOKS_AT = "numbering of a collection"
 WORDS = ("enumerate", "zip")
-_SET = pattern(r"\bset\(|\{[^{}:\n]+ for ")
+_COMPREHENSION = pattern(r"\{[^{}:\n]+ for ")
 _STORES = ("dump", "dumps", "savez", "to_csv", "to_json", "to_pickle", "save_pretrained")
 _WRITES = ("write", "writelines")  # logs are written so too
 _RANKS = ("torch.nn.parallel.DistributedDataParallel", "torch.distributed.init_process_group")
@@ -21,7 +21,7 @@ _RANKS = ("torch.nn.parallel.DistributedDataParallel", "torch.distributed.init_p
 
 def check(facts: Facts) -> Iterator[Finding]:
     sites = facts.sites
-    files = [file for file in sites.mentioning(WORDS) if _SET.search(file.text)]
+    files = [file for file in sites.mentioning(WORDS) if "set(" in file.text or _COMPREHENSION.search(file.text)]
     found = [(file, ordered) for file in files for ordered in _numbered(file)]
     sites.seen[LOOKS_AT] = len(found)
     if not found or _may_be_stored(sites, {file for file, ordered in found if ordered is not None}):

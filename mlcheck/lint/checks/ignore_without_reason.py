@@ -7,7 +7,6 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.comments import ignoring
 
 LOOKS_AT = "ignore comment"
-WORDS = ("mlcheck:",)
 _A_REASON = 6  # letters: `ok`, `fine` and `error` say nothing
 
 

@@ -121,14 +121,21 @@ def _is_part_initialised(cls: Class, name: str) -> bool:
 def _meant_by_strangers(sites: Sites, function: Function) -> int:
     """How often modules that are no kin of this one define a method of that name, and call it on themselves."""
     kin = {cls for heir in sites.classes if function.cls in heir.line for cls in heir.line}
-    methods = [
-        method
-        for cls in sites.classes
-        if cls not in kin and cls.libraries == {MODULE} and function.name in cls.methods
-        for method in cls.methods.values()
-    ]
-    calls = sum(is_attribute(node, method.receiver, function.name) for method in methods for node in method.nodes)
-    return calls + sum(method.name == function.name for method in methods)
+    return sum(times for cls, times in sites.once_of(_meant_in, (sites, function.name)).items() if cls not in kin)
+
+
+def _meant_in(asked: tuple[Sites, str]) -> dict[Class, int]:
+    """The modules that define a method of that name, and how often each names it."""
+    sites, name = asked
+    having = (cls for cls in sites.classes if name in cls.methods and cls.libraries == {MODULE})
+    return {cls: 1 + sum(_on_itself(method, name) for method in cls.methods.values()) for cls in having}
+
+
+def _on_itself(method: Function, name: str) -> int:
+    """How often a method names another of its object."""
+    if name not in method.text:
+        return 0
+    return sum(is_attribute(node, method.receiver, name) for node in method.all(ast.Attribute))
 
 
 def _is_one_of_several(sites: Sites, function: Function) -> bool:

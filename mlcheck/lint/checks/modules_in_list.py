@@ -86,7 +86,7 @@ def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) ->
         return False
     if _is_filled_elsewhere(cls, assigned) or keeps_arguments(function, assigned.value):
         return True
-    if isinstance(assigned.value, ast.Name) and _handed_on_singly(cls, assigned.value.id, function.node):
+    if isinstance(assigned.value, ast.Name) and _handed_on_singly(cls, assigned.value.id, function):
         return False
     value, context = cls.file.value(assigned.value, assigned.context)
     value, context = _returned(cls, value, context)
@@ -213,10 +213,10 @@ def _handed_on(cls: Class, name: str, node: ast.AST, containers_only: bool = Fal
     return False
 
 
-def _handed_on_singly(cls: Class, name: str, node: ast.AST) -> bool:
+def _handed_on_singly(cls: Class, name: str, function: Function) -> bool:
     """`for layer, size in zip(layers, sizes): sequence.append(layer)`, where the sequence may register it."""
-    for loop in walk(node):
-        if isinstance(loop, ast.For) and any(is_name(part, name) for part in walk(loop.iter)):
+    for loop in function.all(ast.For):
+        if any(is_name(part, name) for part in walk(loop.iter)):
             brought = [part.id for part in walk(loop.target) if isinstance(part, ast.Name)]
             if any(_handed_on(cls, each, loop) for each in brought):
                 return True

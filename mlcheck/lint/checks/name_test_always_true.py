@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import own_nodes
 from mlcheck.lint.sites import Context, File
 
 LOOKS_AT = "test of several names"
@@ -15,10 +14,11 @@ WORDS = (" or ", " and ")
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(["torch"]):
-        for scope, context in file.scopes() if " or " in file.text or " and " in file.text else ():
-            for node in own_nodes(scope):
-                for test in _tests(node):
-                    yield from _judged(facts, file, test, context)
+        for test, context in file.walk.tests:
+            yield from _judged(facts, file, test, context)
+        for test, context in file.walk.asserted:
+            if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):  # after `and` a text is a message
+                yield from _judged(facts, file, test, context)
 
 
 def _judged(facts: Facts, file: File, test: ast.expr, context: Context) -> Iterator[Finding]:
@@ -36,16 +36,6 @@ def _judged(facts: Facts, file: File, test: ast.expr, context: Context) -> Itera
             file.place(part, context).location,
             help=f"ask for each: `{_spelled_out(part, texts[0], asks[0])}`",
         )
-
-
-def _tests(node: ast.AST) -> Iterator[ast.expr]:
-    match node:
-        case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
-            yield test
-        case ast.Assert(test=ast.BoolOp(op=ast.Or()) as test):  # `assert x.ndim == 2 and "x is a matrix"` is a message
-            yield test
-        case ast.comprehension(ifs=tests):
-            yield from tests
 
 
 def _parts(test: ast.expr) -> Iterator[ast.BoolOp]:

@@ -73,9 +73,9 @@ def _rebinds(function: Function, change: Overwriting, use: ast.Call) -> bool:
 
 def _one_for_two(function: Function) -> Iterator[Finding]:
     """`labels = ids`, then `labels[~mask] = -100` and `ids[mask] = mask_id`: both lines write into one tensor."""
-    for line in function.nodes:
-        target = line.targets[0] if isinstance(line, ast.Assign) and len(line.targets) == 1 else None
-        if not isinstance(line, ast.Assign) or not isinstance(target, ast.Name) or not isinstance(line.value, ast.Name):
+    for line in function.all(ast.Assign):
+        target = line.targets[0] if len(line.targets) == 1 else None
+        if not isinstance(target, ast.Name) or not isinstance(line.value, ast.Name):
             continue
         names = (target.id, line.value.id)
         writes = [_written_at(function, name, line) for name in names]
@@ -105,8 +105,8 @@ def _slices_written_over(function: Function) -> Iterator[Finding]:
 
 def _written_at(function: Function, name: str, after: ast.Assign) -> ast.Assign | None:
     """The first `name[index] = ...` behind a line; what is written by a word goes into a dictionary."""
-    for node in function.nodes:
-        if isinstance(node, ast.Assign) and node.lineno > after.lineno:
+    for node in function.all(ast.Assign):
+        if node.lineno > after.lineno:
             target = node.targets[0]
             if isinstance(target, ast.Subscript) and is_name(target.value, name):
                 if not isinstance(target.slice, ast.Constant | ast.JoinedStr):
@@ -198,8 +198,8 @@ def _appended(function: Function, change: Overwriting) -> ast.stmt | None:
 
 def _others(function: Function, change: Overwriting) -> Iterator[tuple[str, ast.stmt]]:
     """Names that were given to the same tensor before: `identity = x`."""
-    for node in function.nodes:
-        if not isinstance(node, ast.Assign) or node.lineno >= change.node.lineno or len(node.targets) != 1:
+    for node in function.all(ast.Assign):
+        if node.lineno >= change.node.lineno or len(node.targets) != 1:
             continue
         target = node.targets[0]
         if isinstance(node.value, ast.Name) and isinstance(target, ast.Name) and node.value.id == change.name:

@@ -38,7 +38,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _counted(function: Function) -> Iterator[Branch]:
     """`if loss < best: best = loss`, `else: bad_epochs += 1`, and the other way round, in a loop or in a method."""
-    for branch in branches(function.nodes):
+    for branch in branches(function.nodes) if any(map(_is_count, function.all(ast.AugAssign))) else ():
         test = branch.test
         if not isinstance(test, ast.Compare) or not branch.held or not branch.other:
             continue
@@ -92,7 +92,7 @@ def _holds(loop: ast.For | ast.While, count: ast.expr) -> bool:
 def _ends_by(function: Function, count: ast.expr) -> bool:
     """Whether the training ends when the count gets too high."""
     text = ast.unparse(count)
-    for branch in branches(function.nodes):
+    for branch in branches(function.nodes) if any(map(_is_count, function.all(ast.AugAssign))) else ():
         compared = map(ast.unparse, _compared(branch.test))
         below = isinstance(branch.test, ast.Compare) and text in map(ast.unparse, _compared(branch.test, lower=True))
         lines = branch.held if text in compared else branch.other if below else []

@@ -17,8 +17,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.files.values() if any(facts.sites.mentioning(WORDS)) else ():
         for function in file.functions:
-            for node in function.nodes:
-                if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            for node in function.all(ast.Assign):
+                if not isinstance(node.value, ast.Call):
                     continue
                 call = Call(file, node.value, function.inner)
                 kind = _layer(file, call)

@@ -23,6 +23,7 @@ _SHARE = pattern(r"int\((\d*\.\d+) \* (.+)\)|int\((.+) \* (\d*\.\d+)\)")
 
 
 _ALL = pattern(r"^ *(?:\w+, *)*\w*train\w*(?:, *\w+)* = (?:\w+(?:, |$)|.*Subset\([^\[\n]*\b\w+\))", re.MULTILINE)
+_TRAIN = pattern(r"train|trn", re.IGNORECASE)
 _TAKEN_OUT = ("not in ", "setdiff", "difference", "isin", "delete", "remove")
 _EVERYTHING = "*"
 
@@ -71,7 +72,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         if "torch" not in file.text or not _may_share(file.text) or file.is_test or _has_windows(file.text.lower()):
             continue
         for scope, context in file.scopes():
-            slices = _slices(file, scope, context)
+            text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
+            slices = _slices(file, scope, context, text) if _TRAIN.search(text) else {}
             for base, found in slices.items():
                 facts.sites.seen[LOOKS_AT] += len(found)
                 for held, learnt in _shared(found):
@@ -86,11 +88,12 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _may_share(text: str) -> bool:
     """Whether a slice reaches to the end, or the same one is written twice, or training gets all."""
-    slices = _SLICE.findall(text)
-    begun = _BEGUN.findall(text)
-    if len(set(begun)) < len(begun):
+    if ":]" in text:
         return True
-    return ":]" in text or len(set(slices)) < len(slices) or (bool(slices) and _ALL.search(text) is not None)
+    slices, begun = _SLICE.findall(text), _BEGUN.findall(text)
+    if len(set(begun)) < len(begun) or len(set(slices)) < len(slices):
+        return True
+    return bool(slices) and _ALL.search(text) is not None
 
 
 def _has_windows(text: str) -> bool:
@@ -114,14 +117,13 @@ def _begins(node: ast.expr) -> bool:
     return isinstance(part, ast.Slice) and part.lower is part.step is None
 
 
-def _slices(file: File, scope: ast.AST, context: Context) -> dict[str, list[Slice]]:
+def _slices(file: File, scope: ast.AST, context: Context, text: str) -> dict[str, list[Slice]]:
     """The slices that are bound to a name of a split, by what they are taken of; none of what is bound twice."""
     nodes = list(own_nodes(scope))
     stored = {node.arg: 1 for node in nodes if isinstance(node, ast.arg)}
     for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             stored[node.id] = stored.get(node.id, 0) + 1
-    text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
     all_of = not any(word in text for word in _TAKEN_OUT)
     found: dict[str, list[Slice]] = {}
     for node in nodes:

@@ -3,7 +3,7 @@
 import ast
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
@@ -17,11 +17,11 @@ from mlcheck.lint.sites.latest import origin
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.training.trainers import decided_by_test
 from mlcheck.lint.values import split_of_name
+from mlcheck.lint.words import numbers_of_lines
 
 LOOKS_AT = "choice of a model"
 _BEST = pattern(r"best|lowest|highest", re.IGNORECASE)
 _STOPS = pattern(r"stop(?!_and)", re.IGNORECASE)  # a clock is stopped, and read
-_DECIDES = pattern(r"best|lowest|highest|stop|Plateau|optimize", re.IGNORECASE)
 _KEEPS = pattern(
     r"torch\.save|save_checkpoint|\.save\(|deepcopy\(|state_dict\(|\bbest_?(?:model|net|lr|config|params)\b"
 )
@@ -38,9 +38,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _by_trainers(facts.sites)
     yield from best_of_epochs(facts.sites)
     for file in facts.sites.mentioning(["test", "Test"]):
-        if "torch" not in file.text or not _DECIDES.search(file.text):
-            continue
-        if is_named_for_attack(file.path) or _ENVIRONMENT.search(file.text):
+        if "torch" not in file.text or is_named_for_attack(file.path):
             continue
         reported: set[int] = set()
         for score, context, what in file.sites.once_of(_all_choices, file):
@@ -48,7 +46,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if not _in_training(file, context):
                 continue
             call = _from_test(file, score, context)
-            if call is not None and id(call) not in reported:
+            if call is not None and id(call) not in reported and not _ENVIRONMENT.search(file.text):
                 reported.add(id(call))
                 yield Finding(
                     f"The test set decides {what}: its score is no longer an estimate of anything",
@@ -73,12 +71,12 @@ def _by_trainers(sites: Sites) -> Iterator[Finding]:
 def _handed_in(sites: Sites) -> Iterator[Finding]:
     """The test set is given to a function that decides by whatever data it gets."""
     for file in sites.mentioning(["best", "stop", "Best", "Stop", "Plateau"]):
-        if "torch" not in file.text or file.is_test or _ENVIRONMENT.search(file.text):
+        if "torch" not in file.text:
             continue
         reported: set[int] = set()
         for score, context, what in file.sites.once_of(_all_choices, file):
             for call, data in _given(file, score, context) if _in_training(file, context) else ():
-                if id(call.node) not in reported:
+                if id(call.node) not in reported and not _ENVIRONMENT.search(file.text):
                     reported.add(id(call.node))
                     yield Finding(
                         f"The test set, `{ast.unparse(data)}`, decides {what}: its score is no longer an estimate",
@@ -114,8 +112,8 @@ def _all_choices(file: File) -> list[Choice]:
 def _choices(file: File) -> Iterator[Choice]:
     """Scores that are compared with the best one so far where models are kept, or given to early stopping."""
     yield from best_settings(file)
-    if _KEEPS.search(file.text):
-        best_ones = _lines_with(_BEST, file.text)
+    if file in file.sites.worded(_BEST) and _KEEPS.search(file.text):
+        best_ones = frozenset(numbers_of_lines(_BEST, file.text))
         for compare, where in file.walk.comparisons:
             context = own_scope(where)
             if context is None or len(compare.ops) != 1 or not _meets(compare, best_ones):
@@ -131,7 +129,7 @@ def _choices(file: File) -> Iterator[Choice]:
         if isinstance(objective, Function) and objective.file is file:
             for value in returns(objective):
                 yield value, objective.inner, "which hyperparameters are kept"
-    stops = _lines_with(_STOPS, file.text)
+    stops = frozenset(numbers_of_lines(_STOPS, file.text)) if file in file.sites.worded(_STOPS) else frozenset[int]()
     for last, calls in file.walk.calls.items():
         for call, where in calls if stops or last == "step" else ():
             if last != "step" and not _meets(call.func, stops):
@@ -154,17 +152,7 @@ def _compares_once(best: ast.expr, where: Context) -> bool:
     return any(isinstance(binding.value, ast.Constant) for binding in function)
 
 
-def _lines_with(words: re.Pattern[str], text: str) -> set[int]:
-    """The numbers of the lines in which one of the words stands."""
-    found: set[int] = set()
-    line, last = 1, 0
-    for match in words.finditer(text):
-        line, last = line + text.count("\n", last, match.start()), match.start()
-        found.add(line)
-    return found
-
-
-def _meets(node: ast.expr, lines: set[int]) -> bool:
+def _meets(node: ast.expr, lines: Collection[int]) -> bool:
     return any(line in lines for line in range(node.lineno, (node.end_lineno or node.lineno) + 1))
 
 

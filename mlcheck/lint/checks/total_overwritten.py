@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
@@ -10,11 +11,10 @@ from mlcheck.lint.nodes import assigned, is_name, last_name, loads, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops, straight
 from mlcheck.lint.sites.evaluation.begun_anew import begun_anew
 from mlcheck.lint.sites.iteration import iteration_of
+from mlcheck.lint.words import lines_with
 
 LOOKS_AT = "loop with a mean behind it"
 _LOSS = pattern(r"loss|criterion|cross_entropy|nll|mse")
-_ADDED = pattern(r"(?m)^[ \t]*(\w+) \+=")
-_DIVIDED = pattern(r"(?m)^[ \t]*(\w+) = [^\n]*/")
 _ZEROS = ("torch.zeros", "torch.tensor", "numpy.zeros")
 _FEW = 3
 _SIZES = ("size", "numel", "len")
@@ -33,8 +33,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     related=(file.place(loop.node, loop.context).location,),
                 )
     for file in facts.sites.mentioning(["+"]):
-        again = not set(_ADDED.findall(file.text)).isdisjoint(_DIVIDED.findall(file.text))
-        for loop in for_loops(file) if again else ():
+        for loop in for_loops(file) if _adds_and_divides(file.text) else ():
             for sum_, thrown in _sums_dropped(loop):
                 yield Finding(
                     f"What the loop adds up in `{ast.unparse(sum_.target)}` is thrown away here for its last batch",
@@ -61,19 +60,29 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _begun_anew(loop: LoopSite) -> Iterator[Finding]:
     """`correct = 0` inside of the loop over the batches that counts in it."""
-    added = _added(loop.node)
-    whole = {
-        total: mean
-        for mean, total, count in _means(loop)
-        if (count in added - {total} if isinstance(count, str) else _is_of_all(count, loop))
-    }
-    for found in begun_anew(loop, whole):
+    for found in begun_anew(loop, partial(_means_of_all, loop)):
         yield Finding(
             f"`{found.name}` is reset in every iteration of the loop: where it is read, it covers a single batch",
             loop.file.place(found.begun, loop.context).location,
             help=f"move `{ast.unparse(found.begun)}` before the loop",
             related=(loop.file.place(found.read, loop.context).location,),
         )
+
+
+def _means_of_all(loop: LoopSite) -> dict[str, ast.BinOp]:
+    """The divisions behind the loop by what all its turns counted, by the names of their totals."""
+    added = _added(loop.node)
+    return {
+        total: mean
+        for mean, total, count in _means(loop)
+        if (count in added - {total} if isinstance(count, str) else _is_of_all(count, loop))
+    }
+
+
+def _adds_and_divides(text: str) -> bool:
+    """Whether one name is added to, and given a quotient."""
+    added = {line.partition("+=")[0].strip() for line in lines_with("+=", text)}
+    return any("/" in line for name in added if name.isidentifier() for line in lines_with(f"{name} = ", text))
 
 
 def _sums_dropped(loop: LoopSite) -> Iterator[tuple[ast.AugAssign, ast.Assign]]:

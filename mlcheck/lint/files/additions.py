@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
-from typing import TypeGuard
+from collections.abc import Collection, Iterator, Sequence
 
 from mlcheck.core.patterns import pattern
+from mlcheck.lint.nodes import is_name, walk
 
 _REPEATED = pattern(r"^[ \t]*(\w+) = \1 [+/] ", re.MULTILINE)
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def write_additions(tree: ast.Module, text: str) -> None:
@@ -19,29 +19,28 @@ def write_additions(tree: ast.Module, text: str) -> None:
 
     Of a tensor the two differ: `x += y` overwrites what others may still hold.
     """
-    names = set(_REPEATED.findall(text))
-    for scope in ast.walk(tree) if names else ():
+    scopes: list[ast.AST] = [tree] if _REPEATED.search(text) else []
+    for scope in scopes:
+        own = list(_own(scope, scopes))
         if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
-            _rewrite(scope, {name for name in names if _is_total(scope, name)})
+            added = {name for line in own if (name := _added(line))}
+            _rewrite(scope, {name for name in added if _is_total(own, name)})
 
 
-def _is_total(scope: ast.AST, name: str) -> bool:
-    """Whether a number is all that the name is given, but for sums."""
-    begun = 0
-    for node in _own(scope):
-        stored = sum(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in _parts(node))
-        if stored and not (isinstance(node, ast.AugAssign) or _adds(node, name)):
-            numbers = sum(_is_number(value) for target, value in _pairs(node) if _names(target, name))
-            if numbers != stored:
-                return False
-            begun += 1
-    return begun > 0
+def _is_total(own: Sequence[ast.AST], name: str) -> bool:
+    """Whether a number is all that the name is given in its scope, but for sums."""
+    begun = [node for node in own for target, value in _pairs(node) if is_name(target, name) and _is_number(value)]
+    for node in own if begun else ():
+        stored = sum(is_name(n, name) and isinstance(n.ctx, ast.Store) for n in _parts(node))
+        if stored and not (isinstance(node, ast.AugAssign) or _added(node) == name or stored == begun.count(node)):
+            return False
+    return bool(begun)
 
 
 def _rewrite(node: ast.AST, names: Collection[str]) -> None:
     for block in [getattr(node, field, []) for field in _BLOCKS if names]:
         for position, line in enumerate(block):
-            if isinstance(line, ast.Assign) and any(_adds(line, name) for name in names):
+            if isinstance(line, ast.Assign) and _added(line) in names:
                 assert isinstance(line.value, ast.BinOp)
                 added = ast.AugAssign(line.targets[0], line.value.op, line.value.right)  # type: ignore[arg-type]
                 block[position] = ast.copy_location(added, line)
@@ -49,33 +48,33 @@ def _rewrite(node: ast.AST, names: Collection[str]) -> None:
                 _rewrite(line, names)
 
 
-def _adds(node: ast.AST, name: str) -> TypeGuard[ast.Assign]:
-    """`name = name + x`, and `name = name / x`."""
-    match node:
-        case ast.Assign(
-            targets=[ast.Name(id=target)],
-            value=ast.BinOp(left=ast.Name(id=left), op=ast.Add() | ast.Div(), right=other),
-        ):
-            return target == left == name and not any(_names(part, name) for part in ast.walk(other))
-    return False
+def _added(node: ast.AST) -> str:
+    """`name` of `name = name + x`, and of `name = name / x`; "" of all else."""
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and len(node.targets) == 1:
+        target, left = node.targets[0], node.value.left
+        if isinstance(target, ast.Name) and is_name(left, target.id) and isinstance(node.value.op, ast.Add | ast.Div):
+            if not any(is_name(part, target.id) for part in walk(node.value.right)):
+                return target.id
+    return ""
 
 
-def _own(scope: ast.AST) -> Iterator[ast.AST]:
-    """The statements of a scope, and the handlers and cases between them, without those of scopes within."""
+def _own(scope: ast.AST, scopes: list[ast.AST]) -> Iterator[ast.AST]:
+    """The statements of a scope, and the handlers and cases between them; the scopes within are put on the list."""
     for field in _BLOCKS:
         for line in getattr(scope, field, ()):
-            if not isinstance(line, _SCOPES):
+            if isinstance(line, _SCOPES):
+                scopes.append(line)
+            else:
                 yield line
-                yield from _own(line)
+                yield from _own(line, scopes)
 
 
 def _parts(line: ast.AST) -> Iterator[ast.AST]:
-    """A statement with its expressions, without the statements in its blocks."""
-    yield line
+    """The expressions of a statement, without the statements in its blocks."""
     for field, value in ast.iter_fields(line):
         for part in value if isinstance(value, list) else [value]:
             if field not in _BLOCKS and isinstance(part, ast.AST):
-                yield from ast.walk(part)
+                yield from walk(part)
 
 
 def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
@@ -92,7 +91,3 @@ def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
 
 def _is_number(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool)
-
-
-def _names(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from mlcheck.core.dataclasses import dataclass
 from mlcheck.lint.facts import Place
@@ -15,6 +15,7 @@ from mlcheck.lint.sites.scopes import AttributeSet, Context, Defined
 if TYPE_CHECKING:
     from mlcheck.lint.sites.file import File
 
+N = TypeVar("N", bound=ast.AST)
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -73,6 +74,17 @@ class Function:
     def nodes(self) -> list[ast.AST]:
         """Itself and all that stands in it."""
         return walk(self.node)
+
+    def all(self, kind: type[N]) -> list[N]:
+        """What stands in it of a kind, in the order of `nodes`."""
+        return cast(list[N], self._by_kind.get(kind.__name__, []))
+
+    @cached_property
+    def _by_kind(self) -> dict[str, list[ast.AST]]:
+        found: dict[str, list[ast.AST]] = {}
+        for node in self.nodes:
+            found.setdefault(node.__class__.__name__, []).append(node)
+        return found
 
     @cached_property
     def parameters(self) -> dict[str, ast.expr | None]:

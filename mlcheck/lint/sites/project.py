@@ -16,6 +16,7 @@ from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call, Class, Function, Named, ProjectModule
 from mlcheck.lint.sites.scopes import Binding
 from mlcheck.lint.sites.standing_in import is_of_library, of_partials, of_tables
+from mlcheck.lint.sites.vocabulary import Vocabulary
 from mlcheck.lint.words import occurrences
 
 _BASES = pattern(r"^[ \t]*class (\w+)[ \t]*\(([^)]*)\)", re.MULTILINE)
@@ -50,18 +51,30 @@ class Sites:
     @cached_property
     def uses_torch(self) -> bool:
         """Whether any file mentions torch: without it, no rule of this layer has anything to say."""
-        return any("torch" in file.text for file in self.files.values())
+        return self.vocabulary.holding("torch") != 0
 
     def mentioning(self, words: Collection[str], tests: bool = False) -> Iterator[File]:
         """The files whose text has any of the words, in a stable order; test files only where asked for."""
         asked = (*sorted(words), tests)
         if asked not in self._mentioning:
-            self._mentioning[asked] = [
-                file
-                for file in self._ordered
-                if any(word in file.text for word in words) and (tests or not file.is_test)
-            ]
+            holding = 0
+            for word in words:
+                holding |= self.vocabulary.holding(word)
+            files = [self._ordered[number] for number in self.vocabulary.numbers(holding)]
+            self._mentioning[asked] = [file for file in files if tests or not file.is_test]
         yield from self._mentioning[asked]
+
+    def worded(self, words: re.Pattern[str]) -> frozenset[File]:
+        """The files with a word in which the pattern matches, test files among them."""
+        if words not in self._kept:
+            numbers = self.vocabulary.numbers(self.vocabulary.matching(words))
+            self._kept[words] = frozenset(self._ordered[number] for number in numbers)
+        return cast(frozenset[File], self._kept[words])
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The words of the texts, by the numbers of the files in their order."""
+        return Vocabulary([file.text for file in self._ordered])
 
     @cached_property
     def _at(self) -> dict[str, File]:

@@ -30,7 +30,8 @@ _FIELDS: dict[type, tuple[str, ...]] = by_kind(
 class Walk:
     """What one walk over a tree recorded. `calls` go by the last part of the callee's name, in textual order.
 
-    `statements` are the expressions that are statements by themselves, `bare` the attributes among them.
+    `statements` are the expressions that are statements by themselves, `bare` the attributes among them; `tests` are
+    the conditions of branches, loops and comprehensions.
     """
 
     def __init__(self, tree: ast.Module) -> None:
@@ -48,6 +49,8 @@ class Walk:
         self.bare: list[tuple[ast.Attribute, Context]] = []
         self.statements: list[ast.expr] = []
         self.loops: list[tuple[ast.For | ast.While, Context]] = []
+        self.tests: list[tuple[ast.expr, Context]] = []
+        self.asserted: list[tuple[ast.expr, Context]] = []
         self._stack: list[tuple[ast.AST, Context]] = []
         self._run(tree)
 
@@ -193,6 +196,7 @@ class Walk:
         self._push(node.orelse, context)
         self._push(node.body, inside)
         if isinstance(node, ast.While):
+            self.tests.append((node.test, context))
             self._push_one(node.test, inside)
         else:
             self._target(node.target, "loop", node.iter, context, node)
@@ -202,11 +206,13 @@ class Walk:
         if node.orelse:
             self._push(node.orelse, Context("if", node, context, context.scope, "orelse"))
         self._push(node.body, Context("if", node, context, context.scope))
+        self.tests.append((node.test, context))
         self._push_one(node.test, context)
 
     def choice(self, node: ast.IfExp, context: Context) -> None:
         self._push_one(node.orelse, Context("if", node, context, context.scope, "orelse"))
         self._push_one(node.body, Context("if", node, context, context.scope))
+        self.tests.append((node.test, context))
         self._push_one(node.test, context)
 
     def with_(self, node: ast.With | ast.AsyncWith, context: Context) -> None:
@@ -276,6 +282,7 @@ class Walk:
         else:
             self._push_one(node.elt, inside)
         for number, generator in enumerate(reversed(node.generators), 1):
+            self.tests += [(test, inside) for test in generator.ifs]
             self._push(generator.ifs, inside)
             self._push_one(generator.iter, context if number == len(node.generators) else inside)
             for name in walk(generator.target):
@@ -297,6 +304,11 @@ class Walk:
             if alias.asname:
                 self.aliases.setdefault(alias.name, set()).add(alias.asname)
             self._bind(alias.asname or alias.name, "from", alias, context, node)
+
+    def assertion(self, node: ast.Assert, context: Context) -> None:
+        self.asserted.append((node.test, context))
+        self._push_one(node.msg, context)
+        self._push_one(node.test, context)
 
     def globals(self, node: ast.Global, context: Context) -> None:
         context.scope.globals.update(node.names)
@@ -321,6 +333,7 @@ _HANDLERS: dict[type, Callable[..., None]] = by_kind(
     {
         ast.Assign: Walk.assign,
         ast.AnnAssign: Walk.ann_assign,
+        ast.Assert: Walk.assertion,
         ast.AugAssign: Walk.aug_assign,
         ast.NamedExpr: Walk.named,
         ast.Call: Walk.call,

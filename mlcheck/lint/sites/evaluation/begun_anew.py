@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.nodes import is_name, last_name, reads_of, walk
@@ -21,7 +21,7 @@ class BegunAnew(NamedTuple):
     read: ast.AST
 
 
-def begun_anew(loop: LoopSite, means: dict[str, ast.BinOp]) -> Iterator[BegunAnew]:
+def begun_anew(loop: LoopSite, means: Callable[[], dict[str, ast.BinOp]]) -> Iterator[BegunAnew]:
     """`correct = 0; correct += ...` in each turn. `means`: divisions behind the loop by what all turns counted."""
     for line in straight(loop.node.body):
         if not isinstance(line, ast.Assign) or not isinstance(line.targets[0], ast.Name) or len(line.targets) > 1:
@@ -31,8 +31,8 @@ def begun_anew(loop: LoopSite, means: dict[str, ast.BinOp]) -> Iterator[BegunAne
         read: ast.AST | None = None
         if isinstance(line.value, ast.List) and not line.value.elts:
             adding, read = _only_item(loop.node, name), _joined(loop, name) or _joined_at_times(loop, name)
-        elif ast.unparse(line.value) in ("0", "0.0"):
-            adding, read = _only_addition(loop.node, name), means.get(name) or _reported(loop.node, name)
+        elif isinstance(line.value, ast.Constant) and repr(line.value.value) in ("0", "0.0"):
+            adding, read = _only_addition(loop.node, name), means().get(name) or _reported(loop.node, name)
         if adding is not None and read is not None and _is_stored_alone(loop.node, name, (line, adding)):
             yield BegunAnew(name, line, read)
 

@@ -42,8 +42,8 @@ def _named_before(function: Function, change: Overwriting) -> Iterator[tuple[ast
     In a module, whose values are tensors, those that were bound to the changed name are asked for elsewhere.
     """
     forwards = function.cls is not None and is_module(function.cls) and function.name != "__init__"
-    for line in function.nodes:
-        if not isinstance(line, ast.Assign) or len(line.targets) != 1 or line.lineno >= change.node.lineno:
+    for line in function.all(ast.Assign):
+        if len(line.targets) != 1 or line.lineno >= change.node.lineno:
             continue
         target = line.targets[0]
         if not isinstance(target, ast.Name) or not isinstance(line.value, ast.Name) or target.id == line.value.id:
@@ -82,13 +82,13 @@ def _sign(node: ast.AugAssign) -> str:
 
 def held_against_itself(function: Function) -> Iterator[Finding]:
     """`target = values`, `target[rows, actions] = wanted`, and `mse_loss(values, target)`, which is nought."""
-    calls = [node for node in function.nodes if isinstance(node, ast.Call)]
-    for line in function.nodes:
-        target = line.targets[0] if isinstance(line, ast.Assign) and len(line.targets) == 1 else None
-        if not isinstance(line, ast.Assign) or not isinstance(target, ast.Name) or not isinstance(line.value, ast.Name):
+    calls, lines = function.all(ast.Call), function.all(ast.Assign)
+    for line in lines:
+        target = line.targets[0] if len(line.targets) == 1 else None
+        if not isinstance(target, ast.Name) or not isinstance(line.value, ast.Name):
             continue
         names = (target.id, line.value.id)
-        written = [node for node in function.nodes if _writes(node, names) and node.lineno > line.lineno]
+        written = [node for node in lines if _writes(node, names) and node.lineno > line.lineno]
         block = blocks_around(function.node, line)[-1:]
         compared = next((node for node in calls if _compares(node, names)), None)
         if not written or compared is None or names[0] == names[1] or compared.lineno <= written[0].lineno:

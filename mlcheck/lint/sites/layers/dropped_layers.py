@@ -21,8 +21,8 @@ def dropped_layers(sites: Sites) -> Iterator[tuple[Function, ast.Call, ast.Name]
         if any(word in base.file.text for base in cls.line for word in _HOOKS):
             continue  # a hook may take what the layer returns
         for method in cls.methods.values():
-            for line in method.nodes:
-                call = line.value if isinstance(line, ast.Expr) else None
+            for line in method.all(ast.Expr):
+                call = line.value
                 if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords:
                     continue
                 given = call.args[0]

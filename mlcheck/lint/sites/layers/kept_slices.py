@@ -22,15 +22,16 @@ class Kept(NamedTuple):
 
 def kept_slices(function: Function) -> Iterator[Kept]:
     """Slices of several dimensions, as arrays have, that a write computed with themselves covers."""
-    for line in function.nodes:
-        match line:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if (part := _sliced(value)) is not None:
+    for line in function.all(ast.Assign):
+        match line.targets:
+            case [ast.Name(id=name)] if (part := _sliced(line.value)) is not None:
                 pass
             case _:
                 continue
-        for write in function.nodes:
+        writes: list[ast.Assign | ast.AugAssign] = [*function.all(ast.Assign), *function.all(ast.AugAssign)]
+        for write in writes:
             target = _target(write)
-            if target is None or not isinstance(write, ast.Assign | ast.AugAssign) or write.lineno <= line.lineno:
+            if target is None or write.lineno <= line.lineno:
                 continue
             if ast.unparse(target.value) != ast.unparse(part.value) or not _covers(target.slice, part.slice):
                 continue
@@ -53,10 +54,10 @@ def _sliced(value: ast.expr) -> ast.Subscript | None:
     return value if plain and any(isinstance(part, ast.Slice) for part in parts) else None
 
 
-def _target(node: ast.AST) -> ast.Subscript | None:
+def _target(node: ast.Assign | ast.AugAssign) -> ast.Subscript | None:
     """What a single assignment writes into."""
-    target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
-    target = node.target if isinstance(node, ast.AugAssign) else target
+    targets = [node.target] if isinstance(node, ast.AugAssign) else node.targets
+    target = targets[0] if len(targets) == 1 else None
     return target if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) else None
 
 

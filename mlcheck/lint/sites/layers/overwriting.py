@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mlcheck.lint.names import canonical
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.model import Class, Function
 from mlcheck.lint.sites.scopes import Context
 
@@ -22,8 +23,7 @@ METHODS = frozenset(
         *("normal", "uniform", "bernoulli", "lerp", "addcmul", "copy"),
     )
 )
-
-
+_NAMES = (".relu_", ".elu_", ".leaky_relu_", ".selu_")
 _DEPTH = 4
 
 
@@ -48,6 +48,9 @@ def overwritings(function: Function) -> tuple[Overwriting, ...]:
 
 
 def _overwritings(function: Function) -> tuple[Overwriting, ...]:
+    calls = function.all(ast.Call)
+    if not function.all(ast.AugAssign) and not any(_owner_changed(c) or _argument_changed(function, c) for c in calls):
+        return ()
     found = _in_block(function, function.node.body, False)
     return tuple(sorted(found, key=lambda change: (change.node.lineno, change.node.col_offset)))
 
@@ -77,26 +80,42 @@ def _in_expression(
         if not isinstance(node, ast.Call):
             continue
         result = named.get(node, result)
-        func = node.func
-        if isinstance(func, ast.Attribute) and func.attr in METHODS and isinstance(func.value, ast.Name):
-            yield Overwriting(func.value.id, node, result or func.value.id, True, False, loops)
-        elif node.args and isinstance(node.args[0], ast.Name) and _is_in_place(function, node):
-            name = node.args[0].id
+        if name := _owner_changed(node):
+            yield Overwriting(name, node, result or name, True, False, loops)
+        elif name := _argument_changed(function, node):
             yield Overwriting(name, node, name if alone and node is value else result, True, True, loops)
+
+
+def _owner_changed(call: ast.Call) -> str:
+    """`x` of `x.add_(...)`."""
+    func = call.func
+    if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.attr in METHODS:
+        return func.value.id
+    return ""
+
+
+def _argument_changed(function: Function, call: ast.Call) -> str:
+    """`x` of `F.relu(x, inplace=True)`."""
+    given = call.args[0] if call.args else None
+    return given.id if isinstance(given, ast.Name) and _is_in_place(function, call) else ""
 
 
 def _is_in_place(function: Function, call: ast.Call) -> bool:
     """`F.relu(x, inplace=True)`, `torch.relu_(x)`, and `self.act(x)` of a layer made with `inplace=True`."""
-    named = function.file.resolve(call.func, function.inner)
-    if isinstance(named, str):
-        last = named.rpartition(".")[2]
-        if named.startswith(("torch.nn.functional.", "torch.")) and last in ("relu_", "elu_", "leaky_relu_", "selu_"):
-            return True
-        return named.startswith("torch.nn.functional.") and _is_true(call, None)
-    func, cls = call.func, function.cls
-    if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name) or cls is None:
+    name = own_attribute(call.func, function)
+    if name and function.cls is not None and name in function.file.sites.once_of(_layers_in_place, function.cls):
+        return True
+    told = _is_true(call, None)
+    if not told and not last_name(call.func).endswith("_"):
         return False
-    return func.value.id == function.receiver and _is_layer_in_place(cls, func.attr)
+    named = function.file.resolve(call.func, function.inner)
+    name = named if isinstance(named, str) else ""
+    return (told and name.startswith("torch.nn.functional.")) or (name.startswith("torch.") and name.endswith(_NAMES))
+
+
+def _layers_in_place(cls: Class) -> frozenset[str]:
+    """The attributes of a class that change what they are called with."""
+    return frozenset(name for base in cls.line for name in base.attributes if _is_layer_in_place(cls, name))
 
 
 def _is_layer_in_place(cls: Class, name: str) -> bool:

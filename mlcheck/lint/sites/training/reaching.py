@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
@@ -14,6 +15,7 @@ from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 from mlcheck.lint.sites.training.plain_optimizers import only_steps
+from mlcheck.lint.words import numbers_of_lines
 
 CLEARS = pattern(
     r"zero_grad|(?<!autograd)\.grad\b(?!(?:\.data)?\.(?:div_|norm|abs|mean|max)\(|\s+is\b)|_foreach_zero_|set_to_none"
@@ -51,17 +53,17 @@ class Reaching(NamedTuple):
 
 def clearing(sites: Sites) -> Reaching:
     """What may clear gradients; `sites.once(clearing)`."""
-    return _reached(sites, CLEARS, only_steps)
+    return _reached(sites, CLEARS, ("zero_grad", ".grad", "_foreach_zero_", "set_to_none", "_hook("), only_steps)
 
 
 def computing(sites: Sites) -> Reaching:
     """What may compute gradients; `sites.once(computing)`."""
-    return _reached(sites, COMPUTES)
+    return _reached(sites, COMPUTES, ("backward", ".grad", "closure"))
 
 
 def stepping(sites: Sites) -> Reaching:
     """What may step an optimizer or do its work; `sites.once(stepping)`."""
-    return _reached(sites, STEPS)
+    return _reached(sites, STEPS, (".step", ".grad", "_hook("))
 
 
 def _may_be_function(file: File, call: ast.Call, context: Context) -> bool:
@@ -70,13 +72,20 @@ def _may_be_function(file: File, call: ast.Call, context: Context) -> bool:
     return isinstance(named, Function) if isinstance(call.func, ast.Attribute) else not isinstance(named, str)
 
 
-def _reached(sites: Sites, words: re.Pattern[str], leaves_out: Callable[[Class], bool] | None = None) -> Reaching:
+def _reached(
+    sites: Sites,
+    words: re.Pattern[str],
+    named: Collection[str],
+    leaves_out: Callable[[Class], bool] | None = None,
+) -> Reaching:
+    """By what the text is reached that matches the pattern; nothing matches in files without any of those words."""
     todo: list[Function] = []
-    for file in sites.files.values():
-        if not file.is_test and words.search(file.text):
-            for function in file.functions:
-                left_out = leaves_out is not None and function.cls is not None and leaves_out(function.cls)
-                if not left_out and words.search(function.text):
+    for file in sites.mentioning(named):
+        lines = numbers_of_lines(words, file.text)
+        for function in file.functions if lines else ():
+            place = bisect_left(lines, function.node.lineno)
+            if place < len(lines) and lines[place] <= (function.node.end_lineno or 0):
+                if leaves_out is None or function.cls is None or not leaves_out(function.cls):
                     todo.append(function)
     callers = sites.once(_callers) if todo else {}
     methods, functions = set[str](), set[str]()
