@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 
 def lines_with(word: str, text: str) -> Iterator[str]:
@@ -31,15 +31,26 @@ def occurrences(word: str, text: str, most: int = 0) -> int:
     return found
 
 
-def numbers_of_lines(words: re.Pattern[str], text: str) -> list[int]:
-    """The numbers of the lines on which something that matches begins, in order."""
+def numbers_of_lines(wanted: re.Pattern[str], text: str, words: Sequence[str] = ("",)) -> list[int]:
+    """The numbers of the lines in which the pattern matches, in order; only lines with one of the words are tried."""
+    starts = sorted({start for word in words for start in _starts(word, text)})
     found: list[int] = []
-    line, last = 1, 0
-    for match in words.finditer(text):
-        line, last = line + text.count("\n", last, match.start()), match.start()
-        if not found or found[-1] != line:
-            found.append(line)
+    number, last = 1, 0
+    for start in starts:
+        end = text.find("\n", start)
+        if wanted.search(text, start, len(text) if end < 0 else end):
+            number, last = number + text.count("\n", last, start), start
+            found.append(number)
     return found
+
+
+def _starts(word: str, text: str) -> Iterator[int]:
+    """Where the lines begin in which the word stands."""
+    place = text.find(word)
+    while place >= 0:
+        yield text.rfind("\n", 0, place) + 1
+        end = text.find("\n", place)
+        place = text.find(word, end + 1) if end >= 0 else -1
 
 
 def _goes_on(character: str) -> bool:

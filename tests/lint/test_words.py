@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from mlcheck.lint.words import lines_with, occurrences
+from mlcheck.lint.words import lines_with, numbers_of_lines, occurrences
 
 TEXT = "key = keys[key]\n\nself.key, monkey\r\n'key'"
 
@@ -22,3 +22,11 @@ def test_words_stand_by_themselves(word: str) -> None:
 @pytest.mark.parametrize("word", ["key", "monk", "lock"])
 def test_lines_are_told_once_each(text: str, word: str) -> None:
     assert list(lines_with(word, text)) == [line for line in text.split("\n") if word in line]
+
+
+@pytest.mark.parametrize("words", [("",), ("grad", "step")])
+def test_lines_are_numbered_as_they_stand(words: tuple[str, ...]) -> None:
+    text = "x\ngrad = 1\n\nno_grad\nstep.grad; grad\nlast"
+    assert numbers_of_lines(re.compile(r"\bgrad\b|last"), text, words) == [2, 5, 6][: 3 if words == ("",) else 2]
+    assert numbers_of_lines(re.compile("nothing"), text, words) == []
+    assert numbers_of_lines(re.compile("^x"), "", words) == []

@@ -21,9 +21,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                 if not isinstance(node.value, ast.Call):
                     continue
                 call = Call(file, node.value, function.inner)
+                given = call.argument("hx", 1)
+                if not isinstance(given, ast.Tuple) or len(given.elts) != 2:
+                    continue
                 kind = _layer(file, call)
-                given, taken = call.argument("hx", 1), _state(node.targets[0], kind)
-                if not kind or not isinstance(given, ast.Tuple) or len(given.elts) != 2 or len(taken) != 2:
+                taken = _state(node.targets[0], kind)
+                if not kind or len(taken) != 2:
                     continue
                 facts.sites.seen[LOOKS_AT] += 1
                 before, after = [ast.unparse(part) for part in given.elts], [ast.unparse(part) for part in taken]

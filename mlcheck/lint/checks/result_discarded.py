@@ -80,16 +80,17 @@ def check(facts: Facts) -> Iterator[Finding]:
                 )
     for file in sites.mentioning(["torch"]):
         for function in file.functions:
-            for node in function.nodes:
-                match node:
-                    case ast.AnnAssign(target=ast.Attribute() as target, annotation=ast.Call(), value=None):
-                        if function.cls is not None and function.cls.attributes.get(target.attr):
-                            continue  # it says what will be assigned, in whatever way
-                        yield Finding(
-                            f"`{ast.unparse(target)}: ...` is an annotation: Python does not even compute it",
-                            function.place(node).location,
-                            help=f"write `{ast.unparse(target)} = ...`",
-                        )
+            for node in function.all(ast.AnnAssign):
+                target = node.target
+                if not isinstance(target, ast.Attribute) or not isinstance(node.annotation, ast.Call) or node.value:
+                    continue
+                if function.cls is not None and function.cls.attributes.get(target.attr):
+                    continue  # it says what will be assigned, in whatever way
+                yield Finding(
+                    f"`{ast.unparse(target)}: ...` is an annotation: Python does not even compute it",
+                    function.place(node).location,
+                    help=f"write `{ast.unparse(target)} = ...`",
+                )
     sites.seen[LOOKS_AT] = seen
 
 

@@ -17,8 +17,7 @@ from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "split by slices"
 _WINDOWS = ("lag", "context", "window", "series", "seqlen", "seq_len", "lookback", "look_back", "horizon", "history")
-_SLICE = pattern(r"\w+\[[^\[\]\n]*:[^\[\]\n]*\]")
-_BEGUN = pattern(r"(\w+)\[:[^\[\]\n:]")
+_SLICE = pattern(r"\[[^\[\]\n]*:[^\[\]\n]*\]")
 _SHARE = pattern(r"int\((\d*\.\d+) \* (.+)\)|int\((.+) \* (\d*\.\d+)\)")
 
 
@@ -87,11 +86,11 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _may_share(text: str) -> bool:
-    """Whether a slice reaches to the end, or the same one is written twice, or training gets all."""
+    """Whether a slice reaches to the end, several begin at one place, one is written twice, or training gets all."""
     if ":]" in text:
         return True
-    slices, begun = _SLICE.findall(text), _BEGUN.findall(text)
-    if len(set(begun)) < len(begun) or len(set(slices)) < len(slices):
+    slices = _SLICE.findall(text)
+    if len(set(slices)) < len(slices) or sum(part.startswith("[:") for part in slices) > 1:
         return True
     return bool(slices) and _ALL.search(text) is not None
 

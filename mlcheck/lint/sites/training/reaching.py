@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
@@ -75,13 +75,13 @@ def _may_be_function(file: File, call: ast.Call, context: Context) -> bool:
 def _reached(
     sites: Sites,
     words: re.Pattern[str],
-    named: Collection[str],
+    named: Sequence[str],
     leaves_out: Callable[[Class], bool] | None = None,
 ) -> Reaching:
     """By what the text is reached that matches the pattern; nothing matches in files without any of those words."""
     todo: list[Function] = []
     for file in sites.mentioning(named):
-        lines = numbers_of_lines(words, file.text)
+        lines = numbers_of_lines(words, file.text, named)
         for function in file.functions if lines else ():
             place = bisect_left(lines, function.node.lineno)
             if place < len(lines) and lines[place] <= (function.node.end_lineno or 0):
