@@ -97,12 +97,11 @@ def _made_by_functions(sites: Sites) -> Iterator[tuple[Call, Function]]:
     """`make_block(dim)(x)` in a forward pass, of a function that returns new layers whatever it is given."""
     for cls in sites.once(module_classes):
         forward = cls.methods.get("forward")
-        for node in forward.nodes if forward is not None else ():
-            maker = cls.file.resolve(node.func, forward.inner) if isinstance(node, ast.Call) and forward else None
+        for node in forward.all(ast.Call) if forward is not None else ():
+            assert forward is not None
+            maker = cls.file.resolve(node.func, forward.inner)
             if not isinstance(maker, Function) or maker.cls is not None or maker.node.decorator_list:
                 continue
-            assert forward is not None
-            assert isinstance(node, ast.Call)
             call, made = Call(cls.file, node, forward.inner), list(returns(maker))
             if made and all(_is_new(maker, each) for each in made) and _is_used_here(call):
                 yield call, maker

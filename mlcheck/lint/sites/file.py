@@ -46,7 +46,7 @@ class File:
         """A test file: what stands there may be wrong on purpose."""
         return is_test(self.module)
 
-    @property
+    @cached_property
     def walk(self) -> Walk:
         return self.module.source.walk
 

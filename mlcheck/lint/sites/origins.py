@@ -228,10 +228,19 @@ def callers(sites: Sites, function: Function) -> Iterator[Call]:
         return
     if name == "__init__" and function.cls is not None:
         wanted, name = function.cls, function.cls.name
+    yield from sites.once_of(_by_meaning, (sites, name)).get(wanted, ())
+
+
+def _by_meaning(asked: tuple[Sites, str]) -> dict[Function | Class, list[Call]]:
+    """The calls by a name, or by what a file calls it, of what each certainly means."""
+    sites, name = asked
+    found: dict[Function | Class, list[Call]] = {}
     for file in sites.mentioning([name]):
         for call in file.calls(name, *file.walk.aliases.get(name, ())):
-            if file.resolve(call.node.func, call.context) is wanted:
-                yield call
+            named = file.resolve(call.node.func, call.context)
+            if isinstance(named, Function | Class):
+                found.setdefault(named, []).append(call)
+    return found
 
 
 def _calls_of_instances(sites: Sites, function: Function, cls: Class) -> Iterator[Call]:

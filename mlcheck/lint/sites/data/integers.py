@@ -31,6 +31,8 @@ def is_integer(file: File, node: ast.expr, context: Context, depth: int = _DEPTH
 
 def is_one_hot(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> bool:
     """Whether it is what `one_hot` returned, of whatever type by now."""
+    if not any(file.sites.mentioning(["one_hot"])):
+        return False
     node, context = source(file, node, context)
     if isinstance(node, ast.Name) and not is_settled(file, node.id, context):
         return False

@@ -31,11 +31,15 @@ def never_named(sites: Sites) -> Iterator[Mistaken]:
         for function in file.functions if "__class__" in file.text or "type(" in file.text else ():
             if not _CLASS_NAMES.search(function.text) or not fills(function):
                 continue
-            own = [cls.name for cls in sites.classes]
+            own = sites.once(_class_names)
             for node, word, whole in _asked(function):
                 layer = _meant(word, own, whole)
                 if layer and not (whole and _is_imported(sites, word)):
                     yield Mistaken(function, node, layer)
+
+
+def _class_names(sites: Sites) -> list[str]:
+    return [cls.name for cls in sites.classes]
 
 
 def _asked(function: Function) -> Iterator[tuple[ast.expr, str, bool]]:
