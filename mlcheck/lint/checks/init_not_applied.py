@@ -120,8 +120,18 @@ def _is_part_initialised(cls: Class, name: str) -> bool:
 
 def _meant_by_strangers(sites: Sites, function: Function) -> int:
     """How often modules that are no kin of this one define a method of that name, and call it on themselves."""
-    kin = {cls for heir in sites.classes if function.cls in heir.line for cls in heir.line}
+    assert function.cls is not None
+    kin = {cls for heir in sites.once(_heirs).get(function.cls, ()) for cls in heir.line}
     return sum(times for cls, times in sites.once_of(_meant_in, (sites, function.name)).items() if cls not in kin)
+
+
+def _heirs(sites: Sites) -> dict[Class, list[Class]]:
+    """Each class with those that derive from it, itself among them."""
+    found: dict[Class, list[Class]] = {}
+    for heir in sites.classes:
+        for cls in heir.line:
+            found.setdefault(cls, []).append(heir)
+    return found
 
 
 def _meant_in(asked: tuple[Sites, str]) -> dict[Class, int]:

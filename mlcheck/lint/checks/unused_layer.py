@@ -1,19 +1,17 @@
 """unused-layer: a layer that is made and never called."""
 
 import ast
-from collections import Counter
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Class, Function
 from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, module_classes, text_of
 from mlcheck.lint.sites.layers.named_elsewhere import is_named_elsewhere
+from mlcheck.lint.words import occurrences
 
 LOOKS_AT = "module class"
-_WORD = pattern(r"\w+")
 _ASKS = ("isinstance", "hasattr", "type")
 _ANY = ("children(", "modules(", "_modules", "__dict__", "eval(", "vars(", "locals(")
 
@@ -25,11 +23,10 @@ def check(facts: Facts) -> Iterator[Finding]:
         if cls.libraries != {MODULE} or forward is None or _does_nothing(forward):
             continue
         text = text_of(cls)
-        words = Counter(_WORD.findall(text))
         layers = [
             (name, *assigned[0])
             for name, assigned in cls.attributes.items()
-            if len(assigned) == 1 and words[name] == 1 and assigned[0][1].value is not None and "dummy" not in name
+            if len(assigned) == 1 and _is_once(name, text) and assigned[0][1].value is not None and "dummy" not in name
         ]
         if not layers or any(word in _without_initialising(cls, text) for word in _ANY):
             continue
@@ -87,3 +84,8 @@ def _is_only_asked(loop: ast.For, name: str) -> bool:
         arg for node in nodes if isinstance(node, ast.Call) and last_name(node.func) in _ASKS for arg in node.args
     }
     return all(node in asked for node in nodes if is_name(node, name))
+
+
+def _is_once(name: str, text: str) -> bool:
+    """Whether the word stands once in the text; most layers are met again soon."""
+    return occurrences(name, text, most=2) == 1
