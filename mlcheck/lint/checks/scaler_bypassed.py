@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding, Location
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Step
 from mlcheck.lint.sites import Call, Sites
 from mlcheck.lint.sites.guards import conditions
@@ -12,6 +13,7 @@ from mlcheck.lint.sites.training.stuck_scales import SCALERS, never_updated
 
 LOOKS_AT = "gradient scaler"
 WORDS = ("scale", "Scale")
+_NOT_FINITE = pattern(r"finite|isnan|isinf|nan_to_num|found_inf|inf_checks")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -29,6 +31,13 @@ def check(facts: Facts) -> Iterator[Finding]:
         places = {place for _, place in states if place is not None}
         kinds = {kind for kind, _ in states}
         spots = {place.spot for place in places}
+        if kinds == {"unscaled"} and _steps_past_scaler(facts.sites, steps, scalable):
+            yield Finding(
+                "The gradients are unscaled, and this steps along them even where the loss scale made them overflow: "
+                "only the scaler's own step leaves such a batch out",
+                last.place.location,
+                help="call `scaler.step(optimizer)`, which knows that they are unscaled, and `scaler.update()`",
+            )
         if len(places) == 0 or not _has_fresh(steps):
             continue
         certain = spots <= scaled or (spots <= scalable and all(step.always for step in steps))
@@ -122,6 +131,15 @@ def _updated_before(sites: Sites) -> Iterator[Finding]:
                     help=f"call `{owner}.update()` after `{owner}.step(...)`",
                     related=(near[0].place.location,),
                 )
+
+
+def _steps_past_scaler(sites: Sites, steps: list[Step], scalable: set[tuple[str, int, int]]) -> bool:
+    """Whether an optimizer steps by itself along unscaled gradients, and nobody asks whether they are finite."""
+    behind = {grads.place.spot for step in steps for grads in step.grads if grads.place is not None}
+    certain = _has_fresh(steps) and behind <= scalable and all(step.always and not step.scaler for step in steps)
+    call = sites.call_at(steps[-1].place) if certain else None
+    around = call.function.text if call is not None and call.function is not None else ""
+    return call is not None and _NOT_FINITE.search(around or call.file.text) is None
 
 
 def _has_fresh(steps: list[Step]) -> bool:

@@ -57,6 +57,8 @@ def get(m: Machine, owner: Value, name: str, node: ast.AST) -> Value:
     match owner:
         case Module() | External() if name == "__dict__":
             return Object(NAMESPACE, m.fresh(), None, (owner,))
+        case Function(info=named) | Class(info=named) if name == "__name__":
+            return Const(named.qualname.rpartition(".")[2])
         case Object():
             return _of_object(m, owner, name, node)
         case Symbol():

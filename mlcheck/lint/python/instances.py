@@ -11,7 +11,7 @@ from mlcheck.lint.interpret.frames import DeadPath, Frame, Sink
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import ClassInfo, FunctionInfo
 from mlcheck.lint.python import attributes
-from mlcheck.lint.pytorch import gradients, modes
+from mlcheck.lint.pytorch import gradients, modes, schedulers
 from mlcheck.lint.values import Args, Const, Function, Kwargs, Object, Symbol, Table, Tuple, Value
 
 _ENUMERATIONS = frozenset(["enum.Enum", "enum.StrEnum", "enum.IntEnum"])
@@ -63,6 +63,7 @@ def instantiate(m: Machine, info: ClassInfo, args: Args, kwargs: Kwargs, node: a
                 m.store.set(("a", made.id, name), m.symbol(name))
     if gradients.is_optimizer(m, made):
         gradients.register(m, made)
+    schedulers.derived(m, made, info, node)
     return made
 
 

@@ -10,6 +10,7 @@ from mlcheck.lint.interpret.certainty import always
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.python import container_methods, elements
 from mlcheck.lint.pytorch import (
+    bystanders,
     datasets,
     distributions,
     frameworks,
@@ -57,8 +58,6 @@ _ITSELF = frozenset(
     ["to", "cuda", "cpu", "float", "half", "double", "bfloat16", "compile", "share_memory", "requires_grad_", "apply"]
 )
 _OF_MODULES = frozenset(["forward", "requires_grad_", "state_dict", "load_state_dict"])
-_LEAVE_ALONE = ("builtins.", "torch.", "torchvision.", "numpy.", "tensorboardX.", "wandb.", "tqdm.", "logging.")
-"""Whose objects change nothing about what their methods are given: `writer.add_graph(model, x)`."""
 _SAME_PARAMETERS = frozenset(["data", "detach", "to", "cuda", "__iter__", "copy", "values", "items"])
 _PARAMETERS = frozenset(["parameters", "named_parameters", "buffers", "trainable_parameters"])
 _EXCHANGES = ("reset_", "set_", "add_", "resize_", "replace_", "unfreeze")
@@ -111,7 +110,7 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
         case Const(value=str()):
             return m.symbol()
     values = [*args, *kwargs.values()]
-    if isinstance(owner, Object) and not owner.type.startswith(_LEAVE_ALONE):
+    if isinstance(owner, Object) and not bystanders.leaves_alone(owner, name):
         m.havoc(values)
     traces = graph.joined(m, traces_of(*values), owner)
     result = Symbol(m.fresh(), "", split_of(*values) or _split(m, owner), traces)

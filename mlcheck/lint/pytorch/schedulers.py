@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from mlcheck.lint.interpret.certainty import always
 from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.program import ClassInfo
 from mlcheck.lint.pytorch import gradients
 from mlcheck.lint.training import Scheduler, SchedulerStep
 from mlcheck.lint.values import Object, Symbol, Value, owner_key
@@ -28,6 +29,15 @@ def make(m: Machine, name: str, args: Sequence[Value], kwargs: Mapping[str, Valu
     given = {**dict(zip(_in_order(name), args[1:], strict=False)), **kwargs}
     m.facts.training.schedulers[made.id] = Scheduler(m.place(node), made.id, name, optimizer, m.now(), given)
     return made
+
+
+def derived(m: Machine, made: Object, info: ClassInfo, node: ast.AST) -> None:
+    """An object of a project class that is a scheduler of torch, and is stepped as such."""
+    bases = {name for name in info.libraries if name.startswith(_TORCH)}
+    if not bases or info.find("step") is not None:
+        return
+    optimizer = next((each for each in (*made.args, *made.kwargs.values()) if gradients.is_optimizer(m, each)), None)
+    m.facts.training.schedulers[made.id] = Scheduler(m.place(node), made.id, made.type, optimizer, m.now())
 
 
 def _in_order(name: str) -> tuple[str, ...]:
