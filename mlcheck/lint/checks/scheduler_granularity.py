@@ -50,7 +50,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         around = [loop for loop, _ in step.when.loops]
         loops = [[loop for loop, _ in s.when.loops] for s in facts.steps if s.key == optimizer]
         beside = [s for s in facts.steps if s.key == optimizer and around == [loop for loop, _ in s.when.loops]]
-        certain = step.always or any(_stand_together(around[-1].node, step, s) for s in beside if around)
+        certain = step.always or any(_stand_together(_around(facts, step), step, s) for s in beside)
         if len(around) > 1 and certain and around in loops and (why := _in_epochs(step.scheduler, around)):
             yield _finding(step, f"{why}, and it is stepped after every batch", "step it once in an epoch")
         elif any(found[: len(around)] == around and len(found) > len(around) for found in loops):
@@ -91,10 +91,16 @@ def _plateau_too(facts: Facts, step: SchedulerStep) -> bool:
     return any(True for _ in facts.sites.mentioning(["Plateau"], tests=True)) or step.scheduler.optimizer is None
 
 
-def _stand_together(loop: ast.AST, step: SchedulerStep, other: Step) -> bool:
+def _around(facts: Facts, step: SchedulerStep) -> list[ast.AST]:
+    """What stands in the function that steps, or in the loop of a script."""
+    call = facts.sites.call_at(step.place)
+    return call.function.nodes if call is not None and call.function is not None else walk(step.when.loops[-1][0].node)
+
+
+def _stand_together(around: list[ast.AST], step: SchedulerStep, other: Step) -> bool:
     """Whether both are statements of one block: whatever comes before them, one does not run without the other."""
     wanted = {step.place.node, other.place.node}
-    for node in walk(loop):
+    for node in around:
         for _, block in ast.iter_fields(node):
             if isinstance(block, list) and wanted <= {s.value for s in block if isinstance(s, ast.Expr)}:
                 first, last = (i for i, s in enumerate(block) if isinstance(s, ast.Expr) and s.value in wanted)
