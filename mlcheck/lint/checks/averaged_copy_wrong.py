@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import is_name, last_name, loads, walk
 from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.origins import callers, origins
 from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.sites.training.swapping import never_given_back
+from mlcheck.lint.sites.weights.filled_tables import filled_by
 from mlcheck.lint.sites.weights.left_behind import iterates, model_in, never_updated, without_buffers
 
 LOOKS_AT = "averaged copy"
@@ -20,6 +21,7 @@ WORDS = ("parameters()", "state_dict()")
 _COPIES = pattern(r"clone|copy|detach_\(\)\.cpu|\.cpu\(\)|\.numpy\(\)|zeros_like|torch\.(?:tensor|empty)")
 _BLENDS = ("mul_", "lerp_", "copy_", "add_")
 _WEIGHTS = ("named_parameters", "state_dict")
+_EMPTY = pattern(r"\{\}|dict\(\)|(?:collections\.)?OrderedDict\(\)")
 _OFF = pattern(r"no_grad|inference_mode|set_grad_enabled")
 
 
@@ -30,6 +32,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         for average in _averages(file):
             facts.sites.seen[LOOKS_AT] += 1
             yield from _shares_memory(average)
+            yield from _shares_items(average)
             yield from _keeps_graph(average)
         yield from without_buffers(file)
         yield from _without_effect(file)
@@ -126,12 +129,7 @@ def _shares_memory(average: Average) -> Iterator[Finding]:
         if taken is None or not _is_same_model(average, taken, file, context):
             return
     node, file, context = made[0]
-    yield Finding(
-        "This keeps the weights themselves, not copies: averaging in place moves the model that is trained",
-        file.place(node, context).location,
-        help="`p.detach().clone()`",
-        related=(average.function.place(average.blend).location,),
-    )
+    yield _shared(file.place(node, context), average)
 
 
 def _taken_from(node: ast.expr) -> ast.expr | None:
@@ -153,6 +151,25 @@ def _is_same_model(average: Average, source: ast.expr, file: File, context: Cont
         return True
     known = not all(isinstance(origin.node, ast.Name | ast.Attribute) for origin in (*mine, *theirs))
     return not known and model == average.model
+
+
+def _shares_items(average: Average) -> Iterator[Finding]:
+    """The same, of a table that begins empty and is filled by a loop."""
+    made = list(_made(average))
+    if isinstance(average.blend, ast.Assign) or not made or not all(_EMPTY.fullmatch(ast.unparse(m[0])) for m in made):
+        return
+    filling = filled_by(average.function, average.kept, average.blend)
+    if filling is not None and _is_same_model(average, filling.loop.iter, average.file, filling.method.inner):
+        yield _shared(filling.method.place(filling.value), average)
+
+
+def _shared(place: Place, average: Average) -> Finding:
+    return Finding(
+        "This keeps the weights themselves, not copies: averaging in place moves the model that is trained",
+        place.location,
+        help="`p.detach().clone()`",
+        related=(average.function.place(average.blend).location,),
+    )
 
 
 def _made(average: Average) -> Iterator[tuple[ast.expr, File, Context]]:
