@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import is_name
-from mlcheck.lint.sites import Class, Context, File
+from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.layers.modules import is_module, makes_module
-from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.layers.surely_modules import has_module, is_surely_module
+from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.settings import setting
 from mlcheck.lint.sites.training.freezing import compared, of_copies, unread_names
 
 LOOKS_AT = "frozen parameter"
-_OF_RESNET = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4", "fc")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -91,42 +90,36 @@ def _is_module_of(file: File, loop: ast.For, context: Context, word: str) -> boo
     if over.func.attr != "named_parameters" or over.args or over.keywords:
         return False
     found = origins(file, over.func.value, context)
-    return bool(found) and all(_has_module(origin, word) for origin in found)
-
-
-def _has_module(model: Origin, word: str) -> bool:
-    if model.name.startswith(("torchvision.models.resnet", "torchvision.models.wide_resnet")):
-        return word in _OF_RESNET
-    named = model.file.resolve(model.node.func, model.context) if isinstance(model.node, ast.Call) else None
-    sets = named.attribute(word) if isinstance(named, Class) and is_module(named) else []
-    return bool(sets) and all(
-        each.value is not None
-        and makes_module(where.file, each.value, each.context)
-        and "Parameter" not in ast.unparse(each.value)
-        for where, each in sets
-    )
+    return bool(found) and all(has_module(origin, word) for origin in found)
 
 
 def _of_modules(facts: Facts) -> Iterator[Place]:
     """`requires_grad = ...` of what loops over `children()` give, and of what is asked for its parameters."""
+    if any(True for _ in facts.sites.mentioning(["def requires_grad("])):
+        return
     for file in facts.sites.mentioning([".requires_grad = "]):
-        if "def requires_grad(" in file.text:
-            continue
         for assigned in file.walk.attributes:
             owner = assigned.target.value
             if assigned.target.attr != "requires_grad" or assigned.value is None:
                 continue
-            if isinstance(owner, ast.Name) and isinstance(assigned.value, ast.Constant):
+            if _is_given_modules(file, owner, assigned.context):
+                yield file.place(assigned.node, assigned.context)
+            elif isinstance(owner, ast.Name) and isinstance(assigned.value, ast.Constant):
                 bound = file.bindings(owner.id, assigned.context)
                 loops = [binding.node for binding in bound if isinstance(binding.node, ast.For)]
                 over = [source(file, loop.iter, assigned.context)[0] for loop in loops]
                 given = zip(loops, over, strict=True)
                 if len(loops) == len(bound) > 0 and all(_gives_modules(*each, owner.id) for each in given):
                     yield file.place(assigned.node, assigned.context)
-            elif isinstance(owner, ast.Attribute) and (
-                _is_used_as_module(file, owner, assigned.context) or _is_layer(file, owner, assigned.context)
-            ):
+            elif isinstance(owner, ast.Attribute) and _is_used_as_module(file, owner, assigned.context):
                 yield file.place(assigned.node, assigned.context)
+
+
+def _is_given_modules(file: File, owner: ast.expr, context: Context) -> bool:
+    """Whether it is a module for certain; `self` of a module that keeps what it was given may well read it."""
+    function = file.function_around(context)
+    own = function is not None and is_name(owner, function.receiver)
+    return not own and is_surely_module(file, owner, context)
 
 
 def _is_used_as_module(file: File, owner: ast.Attribute, context: Context) -> bool:
@@ -138,12 +131,6 @@ def _is_used_as_module(file: File, owner: ast.Attribute, context: Context) -> bo
     function = file.function_around(context)
     text = file.module.text_of(function.cls.node) if function is not None and function.cls is not None else ""
     return re.search(rf"{asked}|{name}\(", text) is not None
-
-
-def _is_layer(file: File, owner: ast.Attribute, context: Context) -> bool:
-    """Whether `model.layer1` is a module, by all that the model may be made of."""
-    found = origins(file, owner.value, context)
-    return bool(found) and all(_has_module(origin, owner.attr) for origin in found)
 
 
 def _gives_modules(loop: ast.For, over: ast.expr, name: str) -> bool:
