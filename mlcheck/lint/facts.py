@@ -11,7 +11,7 @@ from mlcheck.core.finding import Location
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.files.source import Unreadable
 from mlcheck.lint.shapes.facts import Broadcast, ReadAcross, Softmax
-from mlcheck.lint.training import Autocast, Choice, Optimizer, Scheduler, Training
+from mlcheck.lint.training import Autocast, Bypass, Choice, Optimizer, Scheduler, Training
 from mlcheck.lint.values import NO_TRACES, Traces, Value
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ class Forward:
     `touched` holds the identities of the module and of everything it called; `moded` is yes, no or unknown: whether it
     behaves differently in train and eval mode; `restored`: weights were loaded; `fed` are the calls that its input was
     computed from, `chained` those whose graphs are certainly behind it; `learns`: a step with its gradients may move
-    its weights (None: no step); `unread`: nobody takes the result; `loaded`: where it or a part got into that mode.
+    its weights (None: no step); `unread`: nobody takes the result; `loaded`: where it or a part got into that mode;
+    `through` is the call by which the function of the innermost loop came to it (None: it stands there itself).
     """
 
     place: Place
@@ -132,6 +133,7 @@ class Forward:
     half: Place | None = None
     fed: Traces = NO_TRACES
     chained: frozenset[Forward] = frozenset()
+    through: Place | None = None
 
     @property
     def loop(self) -> Loop | None:
@@ -204,13 +206,6 @@ class Clip:
 
 class Idle(NamedTuple):
     """A context manager called as a statement, without effect."""
-
-    place: Place
-    name: str
-
-
-class Bypass(NamedTuple):
-    """`module.forward(...)`: a call that leaves out the hooks of the module."""
 
     place: Place
     name: str

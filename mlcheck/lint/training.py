@@ -37,6 +37,13 @@ class Autocast(NamedTuple):
     place: Place
 
 
+class Bypass(NamedTuple):
+    """`module.forward(...)`: a call that leaves out the hooks of the module."""
+
+    place: Place
+    name: str
+
+
 @dataclass(eq=False, slots=True)
 class Optimizer:
     """An optimizer constructed in the program. `owners` are the modules whose parameters it was given, if known.

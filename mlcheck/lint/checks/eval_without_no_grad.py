@@ -26,10 +26,12 @@ def check(facts: Facts) -> Iterator[Finding]:
             idle.place.location,
             help=f"use it as `with {name}():` around the evaluation",
         )
+    trained = {forward.place.spot for forward in facts.forwards if forward.trained}
     for first, *others in _evaluations(facts):
+        place = first.place if first.place.spot not in trained else first.through or first.place
         yield Finding(
             f"`{first.name}` is evaluated with gradients recorded: every batch builds a graph for nothing",
-            first.place.location,
+            place.location,
             help="run the evaluation under `torch.no_grad()` or `torch.inference_mode()`",
             related=(
                 *(mode.place.location for mode in first.modes if mode.place),
@@ -50,7 +52,7 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             continue
         if _is_foreign(facts, forward) or _is_shown(forward) or _takes_leaves(facts, forward):
             continue
-        if forward.place.spot in trained and not _is_told(forward):
+        if forward.place.spot in trained and not _is_told(forward) and not _has_own_loop(forward):
             continue
         if forward.grad.kind != "on" or not (_is_in_eval_mode(forward) or _has_no_mode(facts, forward)):
             continue
@@ -211,6 +213,13 @@ def _is_told(forward: Forward) -> bool:
         mode.when is not None and mode.when.calls == forward.when.calls and _is_call_of_train(mode)
         for mode in forward.modes
     )
+
+
+def _has_own_loop(forward: Forward) -> bool:
+    """A step that training and evaluation share, called by a loop over held-out batches of a function of its own."""
+    if forward.through is None or forward.loop is None or forward.loop.trains or forward.loop.split == "train":
+        return False
+    return evaluates(forward) and all(mode.place is not None for mode in forward.modes)
 
 
 def _is_call_of_train(mode: Mode) -> bool:

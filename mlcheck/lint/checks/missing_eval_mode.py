@@ -37,13 +37,15 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if any(_is_chosen(facts.sites, mode) for mode in forward.modes) or draws_again(forward):
             continue
+        place = forward.place if forward.place.spot not in trained else forward.through or forward.place
+        behind = [forward.place] if place is not forward.place else []
         yield Finding(
             f"`{forward.name}` is evaluated in train mode: Dropout and BatchNorm"
             f"{', if it has any,' if forward.moded == 'unknown' else ''} behave as in training",
-            forward.place.location,
+            place.location,
             help=f"{_made_elsewhere(forward)}call `{forward.name}.eval()` before the evaluation, "
             f"and `{forward.name}.train()` after it",
-            related=tuple(mode.place.location for mode in forward.modes if mode.place),
+            related=tuple(p.location for p in (*behind, *(mode.place for mode in forward.modes)) if p),
         )
 
 

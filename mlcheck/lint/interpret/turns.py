@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mlcheck.lint.facts import Loop
+from mlcheck.lint.facts import Loop, Place
+from mlcheck.lint.interpret.frames import Frame
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.interpret.store import is_young
 from mlcheck.lint.nodes import walk
@@ -20,6 +21,18 @@ def inside(m: Machine, loop: Loop) -> Iterator[None]:
     finally:
         if m.loops and m.loops[-1] is loop:
             m.loops.pop()
+
+
+def called_in_loop(m: Machine) -> Place | None:
+    """The call by which the function around the innermost loop came to the one that runs, if that is another."""
+    loop = m.loops[-1].place if m.loops else None
+    inner: Frame | None = None
+    for frame in reversed(m.frames):
+        symbol = frame.info.qualname if frame.info else ""
+        if loop is not None and (frame.module.source.path, symbol) == (loop.path, loop.symbol):
+            return Place(loop.path, inner.node, symbol) if inner is not None and inner.node is not None else None
+        inner = frame
+    return None
 
 
 def leaves_anything(m: Machine, start: int, first: int, node: ast.AST) -> bool:

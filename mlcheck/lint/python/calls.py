@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from mlcheck.lint.facts import Bypass
 from mlcheck.lint.interpret.equalities import supposing
 from mlcheck.lint.interpret.joins import join_values
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.python import attributes, instances, libraries
 from mlcheck.lint.pytorch import gradients, graph, losses, methods, modes, modules, optimizers
+from mlcheck.lint.training import Bypass
 from mlcheck.lint.values import (
     Args,
     Class,

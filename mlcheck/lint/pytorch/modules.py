@@ -9,6 +9,7 @@ from mlcheck.core.dataclasses import replace
 from mlcheck.lint.facts import Forward
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.interpret.turns import called_in_loop
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.python import decorators
 from mlcheck.lint.pytorch import frameworks, graph, heads, holding, losses, moded, modes, precision, pretrained
@@ -143,6 +144,7 @@ def record(m: Machine, module: Value, args: Args, kwargs: Kwargs, node: ast.AST)
         half=precision.half_of(m, key),
         fed=traces_of(*values),
         chained=_chained(values) if m.loops else frozenset(),
+        through=called_in_loop(m),
     )
     m.facts.forwards.append(fact)
     pretrained.used(m, module, fact.touched)
