@@ -9,7 +9,7 @@ from mlcheck.lint.interpret.frames import Frame, Sink
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.pytorch import grad_modes
-from mlcheck.lint.values import Class, External, Function, Object, Partial, Value
+from mlcheck.lint.values import Class, External, Function, Method, Object, Partial, Value
 
 
 def decorated(m: Machine, value: Function, info: FunctionInfo, owner: Value | None) -> Value:
@@ -46,9 +46,18 @@ def _decorate(m: Machine, decorator: Value, function: Value, node: ast.expr, own
         if bound is not None and isinstance(made, Function):
             return Partial(made, (bound,), {}) if made.bound is None else made
         return made if isinstance(made, Function | Partial | Object) else function
-    if isinstance(function, Function):
+    if isinstance(function, Function) and not _leaves_gradients(m, node):
         return Function(function.info, function.scope, function.bound, "unknown", function.place, function.static)
     return function
+
+
+def _leaves_gradients(m: Machine, node: ast.expr) -> bool:
+    """`@hydra.main(...)`, `@app.command()`: what a library made it of has nothing to do with gradients by its name."""
+    maker = m.evaluate(node.func) if isinstance(node, ast.Call) else None
+    owner = maker.owner if isinstance(maker, Method) else None
+    name = maker.name if isinstance(maker, External) else owner.type if isinstance(owner, Object) else ""
+    known = bool(name) and (not isinstance(owner, Object) or owner.cls is None)
+    return known and not any(word in name.lower() for word in ("grad", "inference", "torch", "paddle"))
 
 
 def _of_library(m: Machine, name: str, decorator: Value, function: Value, node: ast.expr, owner: Value | None) -> Value:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Hashable, Iterator
 from mlcheck.lint.facts import Backward, Forward
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.program import ClassInfo
 from mlcheck.lint.pytorch import modes
 from mlcheck.lint.pytorch.graph_layers import has_weights
 from mlcheck.lint.training import Replaced, Unheld
@@ -25,7 +26,8 @@ _PARAMETERS: tuple[str, ...] = (
     "GroupNorm",
 )
 _PARAMETERS += ("LSTM", "GRU", "RNN", "Transformer", "MultiheadAttention", "PReLU")
-_MADE_ELSEWHERE = ("pretrained", "load(", "load_state_dict", "requires_grad", "no_grad", "torchvision", "timm", "hub")
+_MADE_ELSEWHERE = ("pretrained", "load(", "torchvision", "timm", "hub")
+_SETS_WEIGHTS = ("load_state_dict", "requires_grad", "no_grad")
 _NOT_TRAINED = ("target", "teacher", "ema", "random", "fixed", "frozen", "ref", "loss", "criterion", "attack", "old")
 
 _CUT_OFF_OR_TIED = ("detach", ".weight = ", ".data")
@@ -139,7 +141,7 @@ def unheld(m: Machine, backward: Backward) -> None:
         module, name, keys = forward.module, forward.name, frozenset(forward.touched)
         assert isinstance(module, Object)
         if held.isdisjoint(forward.touched | around):
-            left: list[tuple[Object, str, frozenset[Hashable]]] = [(module, name, keys)]
+            left = [(module, name, keys)] if _plain(m, module) else []
         else:
             left = [(part, f"{name}.{attribute}", those) for attribute, part, those in _left_out(m, forward, held)]
         if _may_be_in_one_of(m, held, forward.touched | around):
@@ -157,7 +159,10 @@ def _left_out(
     module = forward.module
     if not isinstance(module, Object) or module.cls is None or not held.isdisjoint(modes.ancestors(m, module.id)):
         return
-    if any(word in info.module.text_of(info.node) for info in module.cls.mro for word in _CUT_OFF_OR_TIED):
+    if _speaks_of(module.cls, _CUT_OFF_OR_TIED):
+        return
+    plain = _plain(m, module)
+    if not plain and ("?" in module.cls.libraries or _speaks_of(module.cls, _SETS_WEIGHTS)):
         return
     for name in m.store.get(("attrs", module.id)) or ():
         part = m.store.get(("a", module.id, name))
@@ -166,7 +171,8 @@ def _left_out(
         family = frozenset({*modes.ancestors(m, owner_key(part)), *_parts(m, part)})
         meant = any(word in name.lower() for word in _NOT_TRAINED) or modes.is_frozen(m, part)
         loaded = any(m.store.get((how, key)) for key in family for how in ("restored", "copied"))
-        if held.isdisjoint(family) and has_parameters(m, part) and not (meant or loaded or _is_set(m, name)):
+        new = plain or _plain(m, part)
+        if new and held.isdisjoint(family) and has_parameters(m, part) and not (meant or loaded or _is_set(m, name)):
             yield name, part, family
 
 
@@ -183,7 +189,7 @@ def _may_be_in_one_of(m: Machine, held: Collection[Hashable], module: Collection
 
 
 def _learns(m: Machine, forward: Forward) -> bool:
-    """Whether the module was made to be trained: its weights are new, and nothing else moves or freezes them."""
+    """Whether the module was made to be trained, and nothing else moves or freezes its weights."""
     module = forward.module
     if not isinstance(module, Object) or module.place is None or forward.frozen or forward.restored:
         return False
@@ -196,7 +202,7 @@ def _learns(m: Machine, forward: Forward) -> bool:
         return False
     if m.store.get(("copied", module.id)):
         return False
-    return has_parameters(m, module) and _plain(m, module)
+    return has_parameters(m, module)
 
 
 def _plain(m: Machine, module: Value, depth: int = 6) -> bool:
@@ -206,11 +212,13 @@ def _plain(m: Machine, module: Value, depth: int = 6) -> bool:
     if module.cls is None:
         if modes.is_module(module) and not module.type.startswith("torch.nn.") and not has_weights(module.type):
             return False
-    elif "?" in module.cls.libraries or any(
-        word in info.module.text_of(info.node) for info in module.cls.mro for word in _MADE_ELSEWHERE
-    ):
+    elif "?" in module.cls.libraries or _speaks_of(module.cls, (*_MADE_ELSEWHERE, *_SETS_WEIGHTS)):
         return False
     return all(_plain(m, child, depth - 1) for child in _inside(m, module))
+
+
+def _speaks_of(cls: ClassInfo, words: tuple[str, ...]) -> bool:
+    return any(word in info.module.text_of(info.node) for info in cls.mro for word in words)
 
 
 def walked(m: Machine, params: Params) -> None:
