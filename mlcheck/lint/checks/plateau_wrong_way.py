@@ -13,17 +13,22 @@ from mlcheck.lint.values import Const
 
 LOOKS_AT = "plateau scheduler"
 WORDS = ("ReduceLROnPlateau",)
+_MODES = {"higher": "max", "lower": "min"}
+_BETTER = {mode: side for side, mode in _MODES.items()}
+_OTHER = {"max": "min", "min": "max"}
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = sum(made.name == "ReduceLROnPlateau" for made in facts.training.schedulers.values())
     for step in facts.training.scheduler_steps:
         mode = _mode(step.scheduler) if step.scheduler.name == "ReduceLROnPlateau" else ""
-        metric = _metric(step.place.node)
-        wanted = {"higher": "max", "lower": "min"}.get(better(metric), "")
+        given, turned = _told(step.place.node)
+        metric, wanted = _name(given), _MODES.get(better(_name(given)), "")
+        if turned:
+            metric, wanted = ast.unparse(turned), _OTHER.get(wanted, "")
         if mode and wanted and mode != wanted:
             yield Finding(
-                f"`{metric}` is better when it is {better(metric)}, and the scheduler waits for the "
+                f"`{metric}` is better when it is {_BETTER[wanted]}, and the scheduler waits for the "
                 f"other: `mode='{mode}'`",
                 step.place.location,
                 help=f"make the scheduler with `mode='{wanted}'`",
@@ -40,7 +45,7 @@ def _monitored(sites: Sites) -> Iterator[Finding]:
             entries = {key.value: value for key, value in zip(table.keys, table.values, strict=True) if _is_word(key)}
             held = [entries[name] for name in ("scheduler", "lr_scheduler") if name in entries]
             metric = call.file.constant(entries.get("monitor"), call.context)
-            wanted = {"higher": "max", "lower": "min"}.get(better(metric), "") if isinstance(metric, str) else ""
+            wanted = _MODES.get(better(metric), "") if isinstance(metric, str) else ""
             if mode in ("min", "max") and wanted not in ("", mode):
                 if any(call.file.value(each, call.context)[0] is call.node for each in held):
                     yield Finding(
@@ -76,12 +81,22 @@ def _mode(scheduler: Scheduler) -> str:
     return str(given[0].value) if isinstance(given[0], ast.Constant) else ""
 
 
-def _metric(node: ast.AST) -> str:
-    """The name of what the scheduler is told, and of the function that it is the answer of; "" for the rest."""
+def _told(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:
+    """What the scheduler is told; of `-loss` and `1 - accuracy` the metric, and the whole, which turns it round."""
     if not isinstance(node, ast.Call):
-        return ""
+        return None, None
     given = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "metrics")]
-    value = given[0] if given else None
+    match given[0] if given else None:
+        case ast.UnaryOp(op=ast.USub(), operand=inner) as whole:
+            return inner, whole
+        case ast.BinOp(left=ast.Constant(), op=ast.Sub(), right=inner) as whole:
+            return inner, whole
+        case value:
+            return value, None
+
+
+def _name(value: ast.expr | None) -> str:
+    """The name of a metric, and of the function that it is the answer of; "" for the rest."""
     if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant):
         return str(value.slice.value)
     if isinstance(value, ast.Attribute):
