@@ -3,9 +3,10 @@
 import ast
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.sites import OPEN, Call, Class
 from mlcheck.lint.sites.evaluation.eval_predictions import (
     ARGUMENTS,
@@ -45,10 +46,10 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len(found)
     for scoring in found:
         yield from _swapped(scoring)
-        for call, predicted, labels in _metrics(scoring):
-            yield from _raw(scoring, call, predicted)
+        for scored, predicted, labels in chain(_metrics(scoring), _compared(scoring)):
+            yield from _raw(scoring, scored, predicted)
             yield from _over_wrong_axis(scoring, predicted)
-            yield from _padding(scoring, call, labels)
+            yield from _padding(scoring, scored, labels)
     for trainer in facts.sites.once(trainers):
         yield from _never_returned(trainer, [each for each in found if each.trainer is trainer])
 
@@ -67,7 +68,18 @@ def _swapped(scoring: Scoring) -> Iterator[Finding]:
                     )
 
 
-def _metrics(scoring: Scoring) -> Iterator[tuple[Call, ast.expr, ast.expr]]:
+def _compared(scoring: Scoring) -> Iterator[tuple[Place, ast.expr, ast.expr]]:
+    """`(predictions == labels).mean()`: what is compared, where one side is the labels as they were given."""
+    function = scoring.function
+    for node in function.nodes:
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
+            sides = node.left, node.comparators[0]
+            for predicted, labels in (sides, sides[::-1]):
+                if part(scoring, labels, function.inner).role == "labels":
+                    yield function.place(node), predicted, labels
+
+
+def _metrics(scoring: Scoring) -> Iterator[tuple[Place, ast.expr, ast.expr]]:
     """The metrics of classes that the function computes, with what it gives for predictions and for labels."""
     file, function = scoring.function.file, scoring.function
     for call in file.calls(*(name.rpartition(".")[2] for name in _OF_CLASSES), "compute", *_aliases(scoring)):
@@ -80,7 +92,7 @@ def _metrics(scoring: Scoring) -> Iterator[tuple[Call, ast.expr, ast.expr]]:
         else:
             continue
         if predicted is not None and labels is not None and predicted is not OPEN and labels is not OPEN:
-            yield call, predicted, labels
+            yield call.place, predicted, labels
 
 
 def _aliases(scoring: Scoring) -> Iterator[str]:
@@ -97,15 +109,15 @@ def _is_loaded(call: Call) -> bool:
     return Call(made[0].file, made[0].node, made[0].context).constant("path", 0) in _LOADED
 
 
-def _raw(scoring: Scoring, call: Call, predicted: ast.expr) -> Iterator[Finding]:
+def _raw(scoring: Scoring, scored: Place, predicted: ast.expr) -> Iterator[Finding]:
     """Scores of classes where a metric takes classes."""
-    what = part(scoring, predicted, call.context)
+    what = part(scoring, predicted, scoring.function.inner)
     if what.role != "predictions" or _chosen_before(scoring):
         return
     if "logit" in what.name.lower() or _made_by_transformers(scoring):
         yield Finding(
             "The model's logits are given for classes: nothing has taken the largest of each row",
-            call.place.location,
+            scored.location,
             help="`predictions = np.argmax(logits, axis=-1)` first",
         )
 
@@ -147,9 +159,9 @@ def _over_wrong_axis(scoring: Scoring, predicted: ast.expr) -> Iterator[Finding]
         )
 
 
-def _padding(scoring: Scoring, call: Call, labels: ast.expr) -> Iterator[Finding]:
+def _padding(scoring: Scoring, scored: Place, labels: ast.expr) -> Iterator[Finding]:
     """Labels with the -100 of the padding among them."""
-    what = part(scoring, labels, call.context)
+    what = part(scoring, labels, scoring.function.inner)
     text = scoring.function.text
     padded = scoring.origins_of("data_collator", 2)
     if what.role != "labels" or "-100" in text or "mask" in text:
@@ -157,7 +169,7 @@ def _padding(scoring: Scoring, call: Call, labels: ast.expr) -> Iterator[Finding
     if padded and all(origin.name in _PADDED for origin in padded):
         yield Finding(
             "The labels of the padding, -100, are counted as labels: no prediction can be right there",
-            call.place.location,
+            scored.location,
             help="`kept = labels != -100`, and score `predictions[kept]` and `labels[kept]`",
             related=(scoring.trainer.file.place(padded[0].node, padded[0].context).location,),
         )

@@ -10,6 +10,7 @@ from mlcheck.lint.nodes import is_attribute, is_name, loads, walk
 from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.layers.modules import text_of
 from mlcheck.lint.sites.origins import returns
+from mlcheck.lint.sites.training.lightning import answers
 from mlcheck.lint.sites.training.refusals import refused
 
 LOOKS_AT = "Lightning module"
@@ -183,18 +184,18 @@ def _by_hand(cls: Class, step: Function) -> Iterator[Finding]:
 def _returned(cls: Class, step: Function) -> Iterator[Finding]:
     """A loss cut off from its graph, or none at all."""
     given = list(returns(step))
-    for node in given:
+    for where, node in (each for answer in given for each in answers(step, answer)):
         loss = _loss_of(node)
         if loss is not None and _is_cut(loss):
             yield Finding(
                 "`training_step` returns a loss without its graph: there is nothing to run backward on",
-                step.place(loss).location,
+                where.place(loss).location,
                 help="return the loss itself; log a detached one with `self.log`",
             )
         elif isinstance(node, ast.Dict) and node.keys and _lacks_loss(cls, node):
             yield Finding(
                 '`training_step` returns a dictionary without the key "loss", which is what Lightning trains on',
-                step.place(node).location,
+                where.place(node).location,
                 help='return the loss, or `{"loss": loss, ...}`',
             )
     if not given and _has_work(step):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import last_name, own_nodes
 from mlcheck.lint.sites import OPEN, Call, Context, File
 from mlcheck.lint.sites.origins import origins
@@ -35,6 +35,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if "named_parameters()" in file.text:
             yield from _sorted_the_wrong_way(file)
             yield from _names_of_nobody(facts, file)
+            yield from _tests_of_nobody(facts, file)
     yield from _kinds_of_nobody(facts)
 
 
@@ -137,15 +138,7 @@ def _filled(body: list[ast.stmt]) -> str:
 
 def _names_of_nobody(facts: Facts, file: File) -> Iterator[Finding]:
     """`no_decay = ["bias", "LayerNorm.weight"]` for a model whose norms have other names."""
-    if any(word in other.text for other in facts.sites.files.values() for word in _LIBRARIES):
-        return
-    norms = [
-        name
-        for call in facts.sites.calls(
-            "torch.nn.LayerNorm", "torch.nn.RMSNorm", "torch.nn.BatchNorm1d", "torch.nn.BatchNorm2d"
-        )
-        for name in call.file.names_given(call.node)
-    ]
+    norms = _norms(facts)
     scopes = [file.walk.module, *(defined.inner for defined in file.walk.defined)]
     bindings = [(name, found[0]) for scope in scopes for name, found in scope.scope.bindings.items() if len(found) == 1]
     for name, binding in dict(bindings).items():
@@ -155,14 +148,59 @@ def _names_of_nobody(facts: Facts, file: File) -> Iterator[Finding]:
         words = [part.value for part in value.elts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
         if len(words) != len(value.elts) or not re.search(rf"in {name}\b", file.text):
             continue
-        meant = [word for word in words if "norm" in word.lower() or word.startswith(("ln", "bn"))]
-        missed = [norm for norm in norms if not any(f"{norm}.weight".find(word) >= 0 for word in words)]
-        if meant and len(missed) == len(norms) and not any(_stands_in_a_model(facts, word) for word in meant):
-            yield Finding(
-                f"No parameter of this model is called `{meant[0]}`: its norms, `{norms[0]}`, get weight decay",
-                file.place(value, binding.context).location,
-                help="go by the shape, `p.ndim <= 1`, or by the names the model has",
-            )
+        if meant := _meant_in_vain(facts, words, norms):
+            yield _of_nobody(file.place(value, binding.context), meant, norms)
+
+
+def _tests_of_nobody(facts: Facts, file: File) -> Iterator[Finding]:
+    """`if "norm" in name: no_decay.append(p)` for a model whose norms have other names."""
+    norms = _norms(facts)
+    for scope, context in file.scopes() if norms else ():
+        for loop in own_nodes(scope):
+            if not isinstance(loop, ast.For) or not ast.unparse(loop.iter).endswith(".named_parameters()"):
+                continue
+            tests = [node.test for node in loop.body if isinstance(node, ast.If) and _filled(node.body) == "spared"]
+            words = [word for test in tests for word in _words_of(test)]
+            if len(tests) == 1 and words and (meant := _meant_in_vain(facts, words, norms)):
+                yield _of_nobody(file.place(tests[0], context), meant, norms)
+
+
+def _words_of(test: ast.expr) -> list[str]:
+    """The words in `"norm" in name or name.endswith("bias")`; none where it asks for anything else."""
+    found: list[str] = []
+    for part in test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) else [test]:
+        match part:
+            case ast.Compare(left=ast.Constant(value=str(word)), ops=[ast.In()], comparators=[ast.Name()]):
+                found.append(word)
+            case ast.Call(func=ast.Attribute(value=ast.Name(), attr="endswith"), args=[ast.Constant(value=str(word))]):
+                found.append(word)
+            case _:
+                return []
+    return found
+
+
+def _norms(facts: Facts) -> list[str]:
+    """The names that the program gives its norms; none where they may be those of a library's networks."""
+    if any(word in other.text for other in facts.sites.files.values() for word in _LIBRARIES):
+        return []
+    kinds = ("LayerNorm", "RMSNorm", "BatchNorm1d", "BatchNorm2d")
+    made = facts.sites.calls(*(f"torch.nn.{kind}" for kind in kinds))
+    return [name for call in made for name in call.file.names_given(call.node)]
+
+
+def _meant_in_vain(facts: Facts, words: list[str], norms: list[str]) -> str:
+    """The first of the words that means norms, where no norm of the program has any of the words in its name."""
+    meant = [word for word in words if "norm" in word.lower() or word.startswith(("ln", "bn"))]
+    missed = all(word not in f"{norm}.weight" for word in words for norm in norms)
+    return meant[0] if meant and missed and not any(_stands_in_a_model(facts, word) for word in meant) else ""
+
+
+def _of_nobody(place: Place, word: str, norms: list[str]) -> Finding:
+    return Finding(
+        f"No parameter of this model is called `{word}`: its norms, `{norms[0]}`, get weight decay",
+        place.location,
+        help="go by the shape, `p.ndim <= 1`, or by the names the model has",
+    )
 
 
 def _kinds_of_nobody(facts: Facts) -> Iterator[Finding]:

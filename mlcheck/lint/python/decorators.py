@@ -9,7 +9,7 @@ from mlcheck.lint.interpret.frames import Frame, Sink
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.pytorch import grad_modes
-from mlcheck.lint.values import Class, External, Function, Method, Object, Partial, Value
+from mlcheck.lint.values import Class, External, Function, Object, Partial, Value
 
 
 def decorated(m: Machine, value: Function, info: FunctionInfo, owner: Value | None) -> Value:
@@ -53,11 +53,18 @@ def _decorate(m: Machine, decorator: Value, function: Value, node: ast.expr, own
 
 def _leaves_gradients(m: Machine, node: ast.expr) -> bool:
     """`@hydra.main(...)`, `@app.command()`: what a library made it of has nothing to do with gradients by its name."""
-    maker = m.evaluate(node.func) if isinstance(node, ast.Call) else None
-    owner = maker.owner if isinstance(maker, Method) else None
-    name = maker.name if isinstance(maker, External) else owner.type if isinstance(owner, Object) else ""
-    known = bool(name) and (not isinstance(owner, Object) or owner.cls is None)
-    return known and not any(word in name.lower() for word in ("grad", "inference", "torch", "paddle"))
+    maker = node.func if isinstance(node, ast.Call) else node
+    made = m.evaluate(maker)
+    owner = m.evaluate(maker.value) if isinstance(maker, ast.Attribute) and not isinstance(made, External) else made
+    name = owner.name if isinstance(owner, External) else ""
+    if isinstance(owner, Object) and owner.cls is None:
+        name = owner.type
+    return bool(name) and not _may_switch(name)
+
+
+def _may_switch(name: str) -> bool:
+    """Whether a library's decorator may switch gradients off, as far as its name tells."""
+    return any(word in name.lower() for word in ("grad", "inference", "torch", "paddle"))
 
 
 def _of_library(m: Machine, name: str, decorator: Value, function: Value, node: ast.expr, owner: Value | None) -> Value:
@@ -76,7 +83,7 @@ def _of_library(m: Machine, name: str, decorator: Value, function: Value, node: 
         return Object("builtins.property", m.fresh(), None, (function,)) if "property" in name else function
     if name == "contextlib.contextmanager":
         return Object("contextlib.contextmanager", m.fresh(), None, (function,))
-    return function
+    return _with_grad(function, "unknown", place) if "grad" in name.rpartition(".")[2].lower() else function
 
 
 def _with_grad(function: Value, mode: str, place: Place) -> Value:

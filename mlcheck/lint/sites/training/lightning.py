@@ -1,4 +1,4 @@
-"""Lightning programs: what their modules log, and on how many devices their Trainers run."""
+"""Lightning programs: what their modules log and return, and on how many devices their Trainers run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.origins import returns
 from mlcheck.lint.sites.project import Sites
 
 _PACKAGES = ("lightning", "lightning.pytorch", "pytorch_lightning", "lightning.pytorch.trainer")
@@ -63,3 +64,12 @@ def _is_on_several(trainer: Call) -> bool:
     return several and (
         strategy is None or (isinstance(strategy, str) and strategy.startswith(("ddp", "fsdp", "auto")))
     )
+
+
+def answers(step: Function, node: ast.expr) -> list[tuple[Function, ast.expr]]:
+    """What is returned, and where that stands: of `self.shared(batch)` and of its name what the method returns."""
+    value, where = step.file.value(node, step.inner)
+    method = step.file.resolve(value.func, where) if isinstance(value, ast.Call) else None
+    if isinstance(method, Function) and method.cls is not None and method.cls in (step.cls.line if step.cls else ()):
+        return [(method, answer) for answer in returns(method)]
+    return [(step, node)]
