@@ -206,11 +206,15 @@ def _is_scored(facts: Facts, forward: Forward) -> bool:
 
 
 def _is_told(forward: Forward) -> bool:
-    """One function for both, `run(loader, train=False)`, that puts the model in that mode by `model.train(train)`."""
+    """One function for both, `run(loader, train=False)`, that puts the model in that mode by `model.train(train)`.
+
+    Or by `model.eval()`, where the loop is known to go over held-out batches: `for x, y in loaders[phase]`.
+    """
     if forward.loop is None or forward.loop.trains:
         return False
+    held_out = forward.loop.split in ("val", "test")
     return all(
-        mode.when is not None and mode.when.calls == forward.when.calls and _is_call_of_train(mode)
+        mode.when is not None and mode.when.calls == forward.when.calls and (held_out or _is_call_of_train(mode))
         for mode in forward.modes
     )
 

@@ -19,7 +19,7 @@ from mlcheck.lint.values import Const, Object, Value, split_of_name
 def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
     """Each known item in its turn; else two turns, so that what one leaves meets the next."""
     source = m.evaluate(node.iter)
-    loop = Loop(node, m.place(node), containers.split_of_iterable(m, source) or _split_said(node.iter))
+    loop = Loop(node, m.place(node), containers.split_of_iterable(m, source) or _split_said(m, node.iter))
     known = elements.finite(m, source) or (elements.counted(source) if _goes_by_length(node.iter) else None)
     loop.exact = known is not None
     binds: list[Callable[[], bool]] = []
@@ -42,17 +42,18 @@ def _goes_by_length(over: ast.expr) -> bool:
     return isinstance(over, ast.Call) and is_name(over.func, "range") and any(map(is_length, walk(over)))
 
 
-def _split_said(over: ast.expr) -> str:
-    """What the words of `enumerate(val_loader)`, `self.test_data` and `loaders["val"]` say of the split."""
+def _split_said(m: Machine, over: ast.expr) -> str:
+    """What the words of `enumerate(val_loader)`, `self.test_data`, `loaders["val"]`, `loaders[phase]` say of it."""
     if isinstance(over, ast.Call):
-        found = {_split_said(arg) for arg in over.args} - {""}
+        found = {_split_said(m, arg) for arg in over.args} - {""}
         return found.pop() if len(found) == 1 else ""
     match over:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return split_of_name(name)
         case ast.Subscript(value=table, slice=key):
-            word = key.value if isinstance(key, ast.Constant) else None
-            return (split_of_name(word) if isinstance(word, str) else "") or _split_said(table)
+            known = m.lookup(key.id) if isinstance(key, ast.Name) else None
+            word = key.value if isinstance(key, ast.Constant) else known.value if isinstance(known, Const) else None
+            return (split_of_name(word) if isinstance(word, str) else "") or _split_said(m, table)
     return ""
 
 
