@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loop, Step
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites.training.schedules import shrunk_every_batch, stepped_too_often
+from mlcheck.lint.sites.training.schedules import shrunk_every_batch, stepped_too_often, stepped_too_rarely
 from mlcheck.lint.training import Scheduler, SchedulerStep
 from mlcheck.lint.values import Symbol, owner_key
 
@@ -35,6 +35,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             scheduled.place.location,
             help="step it where the optimizer steps",
             related=(stepped.place.location, made.file.place(made.node, made.context).location),
+        )
+    for scheduled, made, length in stepped_too_rarely(facts.sites):
+        yield Finding(
+            f"The schedule is as long as there are batches, `{length}`, and is stepped for one in several: it never "
+            "gets to its end",
+            scheduled.place.location,
+            help="divide its length by the number of batches that are accumulated",
+            related=(made.file.place(made.node, made.context).location,),
         )
     yield from _given_a_loss(facts)
     for place, test in shrunk_every_batch(facts.sites):

@@ -64,6 +64,9 @@ def element(m: Machine, value: Value) -> Value:
         kinds = {type(item) for item in found.items}
         if len(found.items) == 1 or (found.items and kinds == {Object} and found.open):
             return found.items[0]
+        owners = [item.owners for item in found.items if isinstance(item, Params) and item.owners]
+        if owners and len(owners) == len(found.items):
+            return Params(frozenset().union(*owners), one=True)
         if found.items and all(isinstance(item, Tuple) for item in found.items):
             return _blurred(m, found.items)
         if found.items and all(isinstance(item, Tensor) and item.kind == "loss" for item in found.items):

@@ -103,10 +103,18 @@ def _thaw(m: Machine, fact: Freeze) -> None:
     frozen = [earlier for earlier in m.store.get(("freezes",)) or () if not earlier.owners.isdisjoint(around)]
     for key in m.store.get(("optimizers",)) or ():
         made = m.facts.training.optimizers.get(key)
-        if made is None or made.owners.isdisjoint(around) or "requires_grad" not in ast.unparse(made.place.node):
+        if made is None or made.owners.isdisjoint(around) or not _leaves_out_frozen(m, made):
             continue
         if any(earlier.stamp < key < fact.stamp for earlier in frozen):
             m.facts.training.thawed.append(Thawed(fact.place, fact.stamp, made))
+
+
+def _leaves_out_frozen(m: Machine, made: Optimizer) -> bool:
+    """`Adam(p for p in net.parameters() if p.requires_grad)`, also where those have a name first."""
+    call = m.facts.sites.call_at(made.place)
+    given = call.argument("params", 0) if call is not None else None
+    value = call.file.value(given, call.context)[0] if call is not None and given is not None else None
+    return any("requires_grad" in ast.unparse(node) for node in (made.place.node, value) if node is not None)
 
 
 def freeze_in_vain(m: Machine, module: Object, value: Value, node: ast.AST) -> None:

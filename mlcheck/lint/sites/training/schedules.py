@@ -64,12 +64,59 @@ def _divisors(
     file: File, node: ast.expr, context: Context, *kinds: type[ast.operator], depth: int = _DEPTH
 ) -> Iterator[ast.expr]:
     """What something is divided by in an expression, also behind the names in it."""
-    for part in walk(node):
+    for part in _behind(file, node, context, depth):
         if isinstance(part, ast.BinOp) and isinstance(part.op, kinds) and not isinstance(part.right, ast.Constant):
             yield part.right
+
+
+def _behind(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> Iterator[ast.AST]:
+    """All parts of an expression, and of those behind the names in it."""
+    for part in walk(node):
+        yield part
         made, where = source(file, part, context) if isinstance(part, ast.Name) and depth else (part, context)
         if made is not part and isinstance(made, ast.expr):
-            yield from _divisors(file, made, where, *kinds, depth=depth - 1)
+            yield from _behind(file, made, where, depth - 1)
+
+
+def stepped_too_rarely(sites: Sites) -> Iterator[tuple[Call, Origin, str]]:
+    """The step of a schedule after every n-th batch, where it is made, and the length in batches that it was given."""
+    if any(True for _ in sites.mentioning(["accelerat", "deepspeed"], tests=True)):
+        return
+    for file in sites.mentioning([".step("]):
+        for call in file.calls("step"):
+            tests = branches(call.context, call.loops[0]) if call.function is not None and call.loops else []
+            batches = _gone_through(call.loops[0].node) if len(tests) == 1 and tests[0].holds else ""
+            counted = any(_is_operation(part, ast.Mod) for each in tests for part in walk(each.test))
+            made = _schedule(call) if batches and counted else None
+            if made is None or made.file is not file or not _is_in_reach(call, made, batches):
+                continue
+            for argument in _arguments(made):
+                parts = list(_behind(file, argument, made.context))
+                divided = any(_is_operation(part, ast.Div, ast.FloorDiv) for part in parts)
+                length = f"len({batches})"
+                if not divided and any(isinstance(part, ast.Call) and ast.unparse(part) == length for part in parts):
+                    yield call, made, length
+                    break
+
+
+def _is_operation(node: ast.AST, *kinds: type[ast.operator]) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, kinds)
+
+
+def _gone_through(loop: ast.AST) -> str:
+    """`loader` of `for i, batch in enumerate(tqdm(loader))`."""
+    over = loop.iter if isinstance(loop, ast.For) else None
+    while isinstance(over, ast.Call) and over.args:
+        over = over.args[0]
+    return ast.unparse(over) if isinstance(over, ast.Name | ast.Attribute) else ""
+
+
+def _is_in_reach(call: Call, made: Origin, name: str) -> bool:
+    """Whether the name means the same where the schedule is made and where it is stepped."""
+    around = made.file.function_around(made.context)
+    if around is call.function:
+        return True
+    return name.startswith("self.") and around is not None and call.function is not None and around.cls is call.cls
 
 
 def shrunk_every_batch(sites: Sites) -> Iterator[tuple[Place, ast.expr]]:
