@@ -13,6 +13,7 @@ from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Class, Sites
 from mlcheck.lint.sites.training.contexts_without_step import never_asked
 from mlcheck.lint.sites.training.optimizers import optimizers
+from mlcheck.lint.sites.training.overridden_steps import overridden_without_step
 from mlcheck.lint.sites.training.unstepped import cleared_in_vain
 from mlcheck.lint.sites.training.written_steps import never_stepped
 from mlcheck.lint.training import Optimizer
@@ -33,6 +34,10 @@ def check(facts: Facts) -> Iterator[Finding]:
         if (place.path, place.line) not in told:
             told.add((place.path, place.line))
             yield _of_no_use(made.file.names_given(made.node)[0], place, made.place.location)
+    for backward, name, step in overridden_without_step(facts.sites):
+        place = backward.place.location
+        if (place.path, place.line) not in told:
+            yield _of_no_use(name, place, step.place.location)
     for made in facts.sites.once(optimizers):
         for finding in chain(_only_cleared(facts.sites, made), _nobody_steps(made)):
             if (finding.location.path, finding.location.line) not in told:
