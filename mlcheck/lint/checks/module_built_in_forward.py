@@ -57,7 +57,16 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="make it in the `__init__` of the module, and hand it to the function",
         )
     for call in facts.sites.calls(PARAMETER, "torch.nn.parameter.Parameter"):
-        if in_forward(call) is not None and not conditions(call.context) and _is_new_parameter(call):
+        if in_forward(call) is None or conditions(call.context):
+            continue
+        if name := _put_in_place_of(call):
+            yield Finding(
+                f"Every forward pass puts a new parameter in the place of `self.{name}`, which the optimizer holds: "
+                "it is never trained",
+                call.place.location,
+                help="compute with it under a local name, or change it in place under `torch.no_grad()`",
+            )
+        elif _is_new_parameter(call):
             yield Finding(
                 "`nn.Parameter` is created again in every forward pass: no optimizer has it, so it is never trained",
                 call.place.location,
@@ -140,6 +149,20 @@ def _applied_by_functions(sites: Sites, calls: list[Call]) -> Iterator[Call]:
             continue
         if function.defined.context.kind == "module" and any(in_forward(other) for other in callers(sites, function)):
             yield call
+
+
+def _put_in_place_of(call: Call) -> str:
+    """`proto` of `self.proto = nn.Parameter(normalize(self.proto))`, where the constructor makes a parameter of it."""
+    function = call.function
+    targets = [target for node in _assigned(function, call.node) for target in node.targets] if function else []
+    name = own_attribute(targets[0], function) if len(targets) == 1 else ""
+    sets = call.cls.attribute(name) if call.cls is not None and name else []
+    first = [each for where, each in sets if where.name == "__init__" and isinstance(each.value, ast.Call)]
+    if not first or call.constant("requires_grad", 1, default=True) is not True:
+        return ""
+    made = {call.file.resolve(each.value.func, each.context) for each in first if isinstance(each.value, ast.Call)}
+    asked = function is not None and any(word in function.text for word in _REGISTERS)
+    return name if made <= {PARAMETER, "torch.nn.parameter.Parameter"} and not asked else ""
 
 
 def _is_new_parameter(call: Call) -> bool:
