@@ -150,10 +150,16 @@ def _seen(facts: Facts) -> Iterator[Finding]:
             if optimizer is None or optimizer.place.spot in used or optimizer.handed_on or not optimizer.name:
                 continue
             before = first.setdefault(key, backward)
-            if key in told or backward.when.later_turn(before.when) is None or _may_step(facts, optimizer):
+            again = backward.when.later_turn(before.when) is not None or _is_in_step_of_framework(backward)
+            if key in told or not again or _may_step(facts, optimizer):
                 continue
             told.add(key)
             yield _of_no_use(optimizer.name, before.place.location, optimizer.place.location)
+
+
+def _is_in_step_of_framework(backward: Backward) -> bool:
+    """Whether a framework calls the method around it for each batch."""
+    return backward.place.symbol.rpartition(".")[2] in ("train_batch", "training_step")
 
 
 def _of_no_use(name: str, computed: Location, made: Location) -> Finding:
