@@ -82,7 +82,6 @@ HARMLESS = {
 UNTOLD = {
     ("closures-and-a-decorator", "optimizer.step()", 30): "the step is one of a closure that is handed out",
     ("lightning-with-manual-optimisation", "self.manual_backward(loss)", 21): "the framework may differentiate",
-    ("lightning-with-manual-optimisation", "optimizer.step()", 22): "the framework may step",
 }
 
 

@@ -48,8 +48,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield from _swapped(scoring)
         for scored, predicted, labels in chain(_metrics(scoring), _compared(scoring)):
             yield from _raw(scoring, scored, predicted)
-            yield from _over_wrong_axis(scoring, predicted)
             yield from _padding(scoring, scored, labels)
+        for _, predicted, _ in _metrics(scoring):
+            yield from _over_wrong_axis(scoring, predicted)
     for trainer in facts.sites.once(trainers):
         yield from _never_returned(trainer, [each for each in found if each.trainer is trainer])
 

@@ -24,6 +24,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     trained = {forward.place.spot for forward in facts.forwards if forward.trained}
     for_training = {mode.place for forward in facts.forwards if forward.trained for mode in forward.modes}
     tests = {file.path for file in facts.sites.files.values() if file.is_test and _COMPARES.search(file.text)}
+    told: set[tuple[tuple[str, int, int], str]] = set()
     for forward in facts.forwards:
         if forward.place.path in tests:
             continue
@@ -38,6 +39,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         if any(_is_chosen(facts.sites, mode) for mode in forward.modes) or draws_again(forward):
             continue
         place = forward.place if forward.place.spot not in trained else forward.through or forward.place
+        if (forward.place.spot, place.symbol) in told:
+            continue
+        told.add((forward.place.spot, place.symbol))
         behind = [forward.place] if place is not forward.place else []
         yield Finding(
             f"`{forward.name}` is evaluated in train mode: Dropout and BatchNorm"

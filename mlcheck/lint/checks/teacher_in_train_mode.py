@@ -9,7 +9,7 @@ from mlcheck.lint.facts import Facts, Forward
 from mlcheck.lint.judging import evaluates
 from mlcheck.lint.values import owner_key
 
-LOOKS_AT = "model call"
+LOOKS_AT = "call of a model with loaded weights"
 WORDS = ("load_state_dict",)
 _FOLLOWS = pattern(
     r"(?:^|[\W_])ema(?:[\W_]|$)|moving|momentum_(?:update|encoder)|lerp_|\.mul_\(|\.mul\(|load_state_dict\([\w.]+\.state_dict\("
@@ -20,6 +20,7 @@ _FOLLOWS = pattern(
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = len({forward.place.spot for forward in facts.forwards if forward.restored})
     graded = {key for forward in facts.forwards if forward.grad.kind != "off" for key in forward.touched}
     if any(_FOLLOWS.search(file.text) for file in facts.sites.mentioning(["load_state_dict"])):
         return
