@@ -20,6 +20,7 @@ _EMPTY = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context, as
 _LEAVES = frozenset([type(None), *by_kind({cls: None for cls in _CLASSES if issubclass(cls, _EMPTY)})])
 _ATTRIBUTES = frozenset(by_kind({ast.Attribute: None}))
 _EXPRESSIONS = frozenset(by_kind({ast.Expr: None}))
+_ENDS = frozenset(by_kind(dict.fromkeys((ast.Return, ast.Raise, ast.Continue, ast.Break))))
 _DULL = frozenset(["ctx", "kind", "type_comment", "op", "ops", "simple", "conversion", "level", "id", "attr"])
 _DULL |= {"kwd_attrs", "rest"}
 _FIELDS: dict[type, tuple[str, ...]] = by_kind(
@@ -84,6 +85,15 @@ class Walk:
     def _push(self, nodes: list[ast.stmt] | list[ast.expr], context: Context) -> None:
         leaves = _LEAVES
         self._stack.extend([(node, context) for node in reversed(nodes) if node.__class__ not in leaves])
+
+    def _block(self, nodes: list[ast.stmt], context: Context) -> None:
+        """The statements of a block as far as they are ever reached: what follows on `return` or `raise` is dead."""
+        ends = _ENDS
+        for number, node in enumerate(nodes, 1):
+            if node.__class__ in ends:
+                nodes = nodes[:number]
+                break
+        self._push(nodes, context)
 
     def _push_one(self, node: ast.AST | None, context: Context) -> None:
         if node is not None and node.__class__ not in _LEAVES:
@@ -193,8 +203,8 @@ class Walk:
         inside = Context("loop", node, context, context.scope)
         if not isinstance(node, ast.AsyncFor):
             self.loops.append((node, inside))
-        self._push(node.orelse, context)
-        self._push(node.body, inside)
+        self._block(node.orelse, context)
+        self._block(node.body, inside)
         if isinstance(node, ast.While):
             self.tests.append((node.test, context))
             self._push_one(node.test, inside)
@@ -204,8 +214,8 @@ class Walk:
 
     def branch(self, node: ast.If, context: Context) -> None:
         if node.orelse:
-            self._push(node.orelse, Context("if", node, context, context.scope, "orelse"))
-        self._push(node.body, Context("if", node, context, context.scope))
+            self._block(node.orelse, Context("if", node, context, context.scope, "orelse"))
+        self._block(node.body, Context("if", node, context, context.scope))
         self.tests.append((node.test, context))
         self._push_one(node.test, context)
 
@@ -216,26 +226,26 @@ class Walk:
         self._push_one(node.test, context)
 
     def with_(self, node: ast.With | ast.AsyncWith, context: Context) -> None:
-        self._push(node.body, Context("with", node, context, context.scope))
+        self._block(node.body, Context("with", node, context, context.scope))
         for item in reversed(node.items):
             self._push_one(item.context_expr, context)
             if item.optional_vars is not None:
                 self._target(item.optional_vars, "with", item.context_expr, context, node)
 
     def try_(self, node: ast.Try, context: Context) -> None:
-        self._push(node.finalbody, Context("try", node, context, context.scope, "finally"))
-        self._push(node.orelse, context)
+        self._block(node.finalbody, Context("try", node, context, context.scope, "finally"))
+        self._block(node.orelse, context)
         for handler in reversed(node.handlers):
             inside = Context("try", node, context, context.scope, "handler")
             if handler.name:
                 self._bind(handler.name, "other", None, context, handler)
-            self._push(handler.body, inside)
+            self._block(handler.body, inside)
             self._push_one(handler.type, context)
-        self._push(node.body, Context("try", node, context, context.scope))
+        self._block(node.body, Context("try", node, context, context.scope))
 
     def match_case(self, node: ast.match_case, context: Context) -> None:
         inside = Context("if", node, context, context.scope)
-        self._push(node.body, inside)
+        self._block(node.body, inside)
         self._push_one(node.guard, context)
         self._push_one(node.pattern, context)
 
@@ -248,7 +258,7 @@ class Walk:
         self._bind(node.name, "def", node, context, node)
         inner = Context("function", node, context, Scope("function", context.scope))
         self.defined.append(Defined(node, context, inner))
-        self._push(node.body, inner)
+        self._block(node.body, inner)
         self._parameters(node.args, context, inner)
         self._push(node.decorator_list, context)
 
@@ -268,7 +278,7 @@ class Walk:
         self._bind(node.name, "class", node, context, node)
         inner = Context("class", node, context, Scope("class", context.scope))
         self.defined.append(Defined(node, context, inner))
-        self._push(node.body, inner)
+        self._block(node.body, inner)
         self._stack.extend([(keyword.value, context) for keyword in reversed(node.keywords)])
         self._push(node.bases, context)
         self._push(node.decorator_list, context)
