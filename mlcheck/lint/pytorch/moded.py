@@ -22,6 +22,7 @@ _OWN = pattern(r"\bself\.(\w+)")
 _CALLED = pattern(r"\bself\.(\w+) ?[\[(.]")
 _WHOLE = pattern(r"\bself\(|\bself[,)]|\bself\.(?:forward|modules|children|named_\w+|__\w+)\b|\bsuper\(|\bgetattr\(")
 _ASKS = pattern(r"\bself\.training\b")
+_SAID = ast.Constant | ast.Name
 _STACKED = ("LSTM", "GRU", "RNN")
 _RECURRENT = frozenset(["torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.MultiheadAttention"])
 _EMBEDDINGS = frozenset(["Node2Vec", "MetaPath2Vec", "TransE", "ComplEx", "DistMult", "RotatE"])
@@ -185,13 +186,17 @@ def _moded_class(m: Machine, value: Object) -> str:
 
 
 def _normalises(cls: ClassInfo) -> bool:
-    """Whether a `batch_norm(...)` in its code may go by the mode: `F.batch_norm(..., training=True)` never does."""
+    """Whether a `batch_norm(...)` in its code may go by the mode: `F.batch_norm(..., training=True)` never does.
+
+    Nor does `training=flag` in a class that never asks for its mode: each call says what it wants.
+    """
     calls = [node for info in cls.mro for node in walk(info.node) if isinstance(node, ast.Call)]
+    told_by = ast.Constant if any(_ASKS.search(info.module.text_of(info.node)) for info in cls.mro) else _SAID
     for call in calls:
         if last_name(call.func) == "batch_norm":
             given = [word.value for word in call.keywords if word.arg == "training"] or call.args[5:6]
             told = isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) != "self"
-            if not told or not given or not isinstance(given[0], ast.Constant):
+            if not told or not given or not isinstance(given[0], told_by):
                 return True
     return False
 
