@@ -6,7 +6,7 @@ import ast
 import re
 
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.blocks import straight
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
@@ -69,7 +69,7 @@ def names_of_choice(call: Call) -> tuple[str, ...]:
 def _asks_rank(file: File, test: ast.expr, context: Context) -> bool:
     """`if rank == 0:`, and `if chosen:` where `chosen = rank == 0`."""
     test = test.operand if isinstance(test, ast.UnaryOp) else test
-    if mentions_rank(test) or _is_of_rank(file, test):
+    if mentions_rank(test) or _is_of_rank(file, test) or _names_process(file, test):
         return True
     told = file.bindings(test.id, context) if isinstance(test, ast.Name) else []
     return any(binding.kind == "value" and binding.value and mentions_rank(binding.value) for binding in told)
@@ -81,6 +81,18 @@ def _is_of_rank(file: File, test: ast.expr) -> bool:
         return False
     given = re.compile(rf"^[ \t]*{re.escape(ast.unparse(test))} = (.*)$", re.MULTILINE)
     return any(_RANK.search(value) for value in given.findall(file.text))
+
+
+def _names_process(file: File, test: ast.expr) -> bool:
+    """`if proc == 0:`, where `proc` is given as the rank, or counts the processes that `spawn` starts."""
+    given = [call.argument("rank", 4) for call in file.calls("init_process_group")]
+    given += [call.argument("rank", 2) for call in file.calls("DistributedSampler")]
+    names = {ast.unparse(node) for node in given if isinstance(node, ast.Name | ast.Attribute)}
+    spawned = {last_name(call.argument("fn", 0)) for call in file.calls("spawn")}
+    started = [each.node.args.args[:1] for each in file.functions if each.name in spawned]
+    names |= {first.arg for arguments in started for first in arguments}
+    parts = (part for part in walk(test) if isinstance(part, ast.Name | ast.Attribute))
+    return any(ast.unparse(part) in names for part in parts)
 
 
 def is_guarded(file: File, context: Context) -> bool:
