@@ -27,6 +27,9 @@ _TIME = r"(?:seq(?:_?len(?:gth)?)?|tokens?|time(?:_?steps?)?|len(?:gth)?|T|L|S|n
 _BATCH_FIRST = pattern(rf"[(\[]\s*{_BATCH}\s*,\s*{_TIME}\s*,\s*[\w*]+\s*[)\]]")
 _TIME_FIRST = pattern(rf"[(\[]\s*{_TIME}\s*,\s*{_BATCH}\b")
 
+_PIXELS_FIRST = pattern(r"\.flatten\((?:start_dim=)?2\)\.permute\(2, 0, 1\)")
+"""Pixels as a sequence, before the batch: in their file a docstring that says otherwise is at fault."""
+
 _ALONG = r"(?:\[:, -1(?:, :)?\]|\.(?:mean|sum)\((?:dim=)?1\))"
 """The last of, or the mean over, the second dimension."""
 _FIRST = rf"(?:{_ALONG}|\[:, 0(?:, :)?\])"
@@ -181,6 +184,8 @@ def _evidence(cls: Class, layers: list[Call]) -> str:
     taken = _taken_apart(forward) if forward is not None else ""
     if taken:
         return f"`{taken}` has the batch first"
+    if _PIXELS_FIRST.search(cls.file.text):
+        return ""
     said = ast.get_docstring(forward.node) or "" if forward is not None else ""
     found = _BATCH_FIRST.search(f"{said}\n{ast.get_docstring(cls.node) or ''}")
     return f"the docstring says {found[0]}" if found else ""
