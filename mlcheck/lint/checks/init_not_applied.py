@@ -30,7 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     continue
                 if file.function_around(function.defined.context) is not None:
                     continue  # a part of another, which tells of itself
-                if not _is_one_of_several(sites, function):
+                if not _is_one_of_several(sites, function) and not _is_switched_off(function):
                     yield Finding(
                         f"`{function.name}` initialises weights, and nothing in the project calls it: "
                         "the layers keep PyTorch's defaults",
@@ -49,6 +49,11 @@ def check(facts: Facts) -> Iterator[Finding]:
             seen += 1
             yield call
     sites.seen[LOOKS_AT] = seen
+
+
+def _is_switched_off(function: Function) -> bool:
+    """Whether a comment of its file is a call of it: `# self.init_weights()` was somebody's decision."""
+    return re.search(rf"^[ \t]*#.*\b{function.name}\b", function.file.module.source.text, re.MULTILINE) is not None
 
 
 def _asked_for_one(sites: Sites) -> Iterator[Finding]:
