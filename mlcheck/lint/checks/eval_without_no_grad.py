@@ -117,12 +117,20 @@ def _is_measured(forward: Forward) -> bool:
 
 
 def _stops_by_itself(forward: Forward) -> bool:
-    """`model.generate(prompt)`, a method of the project that switches gradients off itself."""
+    """`model.generate(prompt)`, a method of the project that switches gradients off, or returns what one gives."""
     cls = forward.module.cls if isinstance(forward.module, Object) else None
     func = forward.place.node.func if isinstance(forward.place.node, ast.Call) else None
-    method = cls.find(last_name(func)) if cls is not None else None
-    inside = walk(method.node) if method is not None else []
-    return any(last_name(node) in ("no_grad", "inference_mode") for node in inside)
+    todo, seen = [last_name(func)], set[str]()
+    while todo and cls is not None:
+        seen.add(name := todo.pop())
+        method = cls.find(name)
+        for node in walk(method.node) if method is not None else ():
+            if last_name(node) in ("no_grad", "inference_mode"):
+                return True
+            given = node.value if isinstance(node, ast.Return) else None
+            if isinstance(given, ast.Call) and ast.unparse(given.func).removeprefix("self.") not in seen:
+                todo.append(ast.unparse(given.func).removeprefix("self."))
+    return False
 
 
 def _around(facts: Facts, forward: Forward) -> list[ast.stmt | ast.expr]:

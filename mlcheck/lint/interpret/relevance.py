@@ -54,10 +54,14 @@ class Relevance:
 
     @cached_property
     def _by_name(self) -> dict[str, list[Sketch]]:
-        """Functions by the names they are called by: a constructor goes by the name of its class."""
+        """Functions by the names they are called by: a constructor goes by the name of its class.
+
+        What is written for type checkers alone is none of them.
+        """
         found: dict[str, list[Sketch]] = {}
         for sketch in self._sketches.values():
-            found.setdefault(sketch.name, []).append(sketch)
+            if "overload" not in map(last_name, sketch.node.decorator_list):
+                found.setdefault(sketch.name, []).append(sketch)
         return found
 
     @cached_property
