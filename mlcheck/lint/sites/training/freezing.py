@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
 _TYPOS = ("require_grad", "requires_gard", "requiresgrad")
+_FRESH = frozenset(f"torch.{name}" for name in ("zeros", "ones", "empty", "full", "arange", "tensor", "rand", "randn"))
+_MOVED = ("float", "double", "half", "long", "to", "cuda", "unsqueeze", "view", "reshape")
 _NEARLY = pattern(rf"\b(?:{'|'.join(_TYPOS)}|requires?_grads|trainable)\b")
 """What is written for `requires_grad`, by slip or as other libraries call it."""
 
@@ -75,8 +77,22 @@ def unread_names(sites: Sites) -> Iterator[tuple[Place, str]]:
             owner, name = assigned.target.value, assigned.target.attr
             if name in read or not _NEARLY.fullmatch(name) or ast.unparse(owner) == "self":
                 continue
+            if _is_false(assigned.value) and _is_fresh(file, owner, assigned.context):
+                continue
             if name in _TYPOS or _is_parameter(file, owner, assigned.context):
                 yield file.place(assigned.target, assigned.context), name
+
+
+def _is_false(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is False
+
+
+def _is_fresh(file: File, owner: ast.expr, context: Context) -> bool:
+    """Whether it is a tensor made of numbers, which needs no gradient anyway: `torch.zeros(n, d).float()`."""
+    made, where = file.value(owner, context)
+    made = before_methods(made, _MOVED)
+    asked = isinstance(made, ast.Call) and any(word.arg in ("requires_grad", None) for word in made.keywords)
+    return file.called(made, where) in _FRESH and not asked
 
 
 def _is_read(file: File, name: str) -> bool:
