@@ -24,6 +24,33 @@ def latest(file: File, node: ast.Name, context: Context) -> Binding | None:
     return last if bound in around else None
 
 
+def reaching(file: File, node: ast.Name, context: Context) -> list[Binding]:
+    """The bindings that may hold here: the last one above alone, where it is certain to have run in this very scope."""
+    bindings = _within(file.bindings(node.id, context), context)
+    last = latest(file, node, context) if len(bindings) > 1 else None
+    if last is None or last.kind == "other" or last not in bindings:
+        return bindings
+    loops = []
+    for outer in context.outwards():
+        if outer is last.context:
+            break
+        if outer.kind in ("function", "lambda", "class"):
+            return bindings  # of the code around a function it is not known which of it has run by then
+        if outer.kind == "loop":
+            loops.append(outer)
+    again = [each for each in bindings if not set(loops).isdisjoint(each.context.outwards())]
+    return [last, *(each for each in again if each is not last)]
+
+
+def _within(bindings: list[Binding], context: Context) -> list[Binding]:
+    """Of the names that `with` gives, that of the innermost one around a place, and no other."""
+    if all(binding.kind != "with" for binding in bindings):
+        return bindings
+    around = [outer.node for outer in context.outwards() if outer.kind == "with"]
+    entered = sorted((b for b in bindings if b.node in around), key=lambda binding: around.index(binding.node))
+    return entered[:1] or [binding for binding in bindings if binding.kind != "with"]
+
+
 def _before(binding: ast.AST, use: ast.AST) -> bool:
     """Whether the binding ends above the line of the use; parameters stand before everything."""
     if isinstance(binding, ast.arg):

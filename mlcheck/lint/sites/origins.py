@@ -10,6 +10,7 @@ from mlcheck.lint.nodes import is_name, last_name
 from mlcheck.lint.sites.entering import Entered
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.iteration import handed_through
+from mlcheck.lint.sites.latest import reaching
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.records import field, made_of
@@ -63,7 +64,7 @@ def _step(origin: Origin) -> Iterator[Origin]:
     """One step back; nothing where the expression is an origin itself."""
     file, node, context, item, entered = origin
     if isinstance(node, ast.Name):
-        for binding in _within(file.bindings(node.id, context), context):
+        for binding in reaching(file, node, context):
             if entered is None or not entered.leaves_out(node, binding.context):
                 yield from _bound(file, binding, item, entered)
     elif isinstance(node, ast.Attribute):
@@ -109,15 +110,6 @@ def _returned_entry(file: File, table: ast.expr, context: Context, key: str, ite
         for each, held in zip(tables, entries, strict=True):
             if isinstance(held, ast.expr):
                 yield Origin(each.file, held, each.file.value(each.node, each.context)[1], item, each.entered)
-
-
-def _within(bindings: list[Binding], context: Context) -> list[Binding]:
-    """Of the names that `with` gives, that of the innermost one around a place, and no other."""
-    if all(binding.kind != "with" for binding in bindings):
-        return bindings
-    around = [outer.node for outer in context.outwards() if outer.kind == "with"]
-    entered = sorted((b for b in bindings if b.node in around), key=lambda binding: around.index(binding.node))
-    return entered[:1] or [binding for binding in bindings if binding.kind != "with"]
 
 
 def _bound(file: File, binding: Binding, item: int, entered: Entered | None) -> Iterator[Origin]:
