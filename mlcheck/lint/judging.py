@@ -39,8 +39,8 @@ def evaluates(forward: Forward) -> bool:
         return not _trains(forward) or _is_whole_set(forward)
     if _stands_in_evaluation(forward) and not _just_made(forward) and not _tries(forward):
         return not _trains(forward)
-    if forward.grad.kind != "off" or any(loop.trains for loop in forward.loops):
-        return False
+    if forward.grad.kind != "off" or any(loop.trains or loop.split == "train" for loop in forward.loops):
+        return False  # over training data it is for what is kept of them, such as the means of classes
     if forward.functions and re.search("loss|train", forward.functions[-1].lower()):
         return False  # a part of the training step that needs no gradient, such as samples to learn from
     if "training_step" in forward.functions:

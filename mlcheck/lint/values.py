@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mlcheck.core.dataclasses import dataclass, field
+from mlcheck.lint.words import words_of
 
 if TYPE_CHECKING:
     from mlcheck.lint.facts import Forward, Place
@@ -243,12 +244,15 @@ def with_name(value: Value, name: str) -> Value:
 
 _EVALUATION = {"val": "val", "valid": "val", "validation": "val", "dev": "val", "test": "test", "eval": "val"}
 _EVALUATION |= {"testing": "test", "evaluation": "val", "holdout": "test", "heldout": "test", "vali": "val"}
+_NUMBERS = frozenset(["interval", "freq", "frequency", "every", "ratio", "fraction", "size"])
 
 
 @lru_cache(4096)
 def split_of_name(name: str) -> str:
-    """`val_loader` -> val, `x_test` -> test, `trainloader` -> train, `data` -> ""."""
-    words = _words(name)
+    """`val_loader` -> val, `x_test` -> test, `trainloader` -> train, `data` -> "", `val_interval`, a number, -> ""."""
+    words = words_of(name)
+    if words and words[-1] in _NUMBERS:
+        return ""
     if any(word in ("train", "training", "trn") or word.startswith("train") for word in words):
         return "train"
     for word in words:
@@ -258,8 +262,3 @@ def split_of_name(name: str) -> str:
             if word.startswith(stem) and word[len(stem) :] in ("loader", "set", "data", "ds", "dl", "dataset", "iter"):
                 return _EVALUATION[stem]
     return ""
-
-
-def _words(name: str) -> list[str]:
-    spaced = "".join("_" + c.lower() if c.isupper() else c for c in name) if not name.isupper() else name.lower()
-    return [word for word in spaced.split("_") if word]

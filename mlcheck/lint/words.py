@@ -56,3 +56,9 @@ def _starts(word: str, text: str) -> Iterator[int]:
 def _goes_on(character: str) -> bool:
     """Whether a word goes on with it."""
     return character.isalnum() or character == "_"
+
+
+def words_of(name: str) -> list[str]:
+    """`valLoader`, `val_loader` -> val, loader."""
+    spaced = "".join("_" + c.lower() if c.isupper() else c for c in name) if not name.isupper() else name.lower()
+    return [word for word in spaced.split("_") if word]

@@ -67,7 +67,7 @@ def get(m: Machine, owner: Value, name: str, node: ast.AST) -> Value:
                 return stored
             if name == "training" and m.store.get(("mode", owner.key)) is not None:
                 return Saved(modes.modes_of(m, owner), ("attr", owner.key, name))
-            return Symbol(("attr", owner.key, name), name, owner.split or split_of_name(name), owner.traces)
+            return Symbol(("attr", owner.key, name), name, _split(owner, name), owner.traces)
         case Module(name=module):
             return names.module_attribute(m, module, name) or m.symbol(name)
         case Imported():
@@ -108,6 +108,12 @@ def _is_none(value: Select) -> bool:
 
 def _not_none(value: Select) -> Value:
     return value.other if isinstance(value.then, Const) else value.then
+
+
+def _split(owner: Symbol, name: str) -> str:
+    """`val_batch.images` is of the held-out data; what `val_tasks[0].train_data` is of, nobody knows."""
+    told = {owner.split, split_of_name(name)} - {""}
+    return told.pop() if len(told) == 1 else ""
 
 
 def _of_object(m: Machine, owner: Object, name: str, node: ast.AST) -> Value:
