@@ -1,7 +1,10 @@
-"""Layers that no module holds, and that somebody trains or moves one by one."""
+"""Layers that no module holds, and that somebody trains, moves or registers one by one."""
 
+import ast
 import re
 
+from mlcheck.lint.nodes import is_attribute
+from mlcheck.lint.sites.model import Class, Function
 from mlcheck.lint.sites.project import Sites
 
 _TAKES = r"\.(?:parameters|named_parameters|state_dict|train|eval|load_state_dict)\("
@@ -16,3 +19,20 @@ def is_handled(sites: Sites, name: str) -> bool:
         if any(re.search(rf"\b{found}{_TAKES}", file.text) for found in set(loop.findall(file.text))):
             return True
     return False
+
+
+def is_handed_out(cls: Class, name: str) -> bool:
+    """Whether a method gives single ones away: `return [self.parts[0]]`, or `Attend(shared=self.parts[0])`."""
+    methods = (method for base in cls.line for method in base.methods.values() if method.name != "forward")
+    return any(_is_one_of(given, method, name) for method in methods for given in _given_away(method))
+
+
+def _given_away(method: Function) -> list[ast.expr]:
+    returned = [node.value for node in method.nodes if isinstance(node, ast.Return)]
+    listed = [part for node in returned if isinstance(node, ast.List) for part in node.elts]
+    named = [word.value for node in method.nodes if isinstance(node, ast.Call) for word in node.keywords]
+    return listed + named
+
+
+def _is_one_of(node: ast.expr, method: Function, name: str) -> bool:
+    return isinstance(node, ast.Subscript) and is_attribute(node.value, method.receiver, name)
