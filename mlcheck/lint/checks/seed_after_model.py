@@ -8,8 +8,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call, Context, File, Function, Sites
-from mlcheck.lint.sites.layers.modules import holds_parameters
+from mlcheck.lint.sites import Call, Class, Context, File, Function, Sites
+from mlcheck.lint.sites.layers.modules import holds_parameters, text_of
 from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.ranks import mentions_rank
 
@@ -20,6 +20,8 @@ _SEEDS = (
     *("lightning.seed_everything", "lightning.pytorch.seed_everything", "pytorch_lightning.seed_everything"),
 )
 _ANEW = pattern(r"load_state_dict|reset_parameters|\.apply\(|init\w*\(|from_pretrained|deepcopy")
+_CONSTANT = pattern(r"\.zero_\(\)|\bzeros_\(|\bconstant_\(|\.fill_\(")
+"""What a class may start its weights with that is drawn by nobody."""
 _OTHER_SEED = pattern(r"\bseed\w*\(|_seed\w*\(|fork_rng|set_rng_state")
 
 
@@ -89,7 +91,10 @@ def _block(seed: Call) -> list[ast.stmt]:
 
 
 def _is_new(file: File, node: ast.expr, context: Context) -> bool:
-    return holds_parameters(file, node, context) and not re.search(r"pretrained|deepcopy|weights", ast.unparse(node))
+    if not holds_parameters(file, node, context) or re.search(r"pretrained|deepcopy|weights", ast.unparse(node)):
+        return False
+    cls = file.resolve(node.func, context) if isinstance(node, ast.Call) else None
+    return not isinstance(cls, Class) or not _CONSTANT.search(text_of(cls))
 
 
 def _is_seeded_otherwise(sites: Sites, seed: Call, asked: Call) -> bool:
