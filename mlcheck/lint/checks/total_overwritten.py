@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import assigned, is_name, last_name, loads, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops, straight
 from mlcheck.lint.sites.evaluation.begun_anew import begun_anew
+from mlcheck.lint.sites.evaluation.doubled import doubled
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.words import lines_with
 
@@ -44,6 +45,12 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(["+", ".append("]):
         for loop in for_loops(file) if "torch" in file.text else ():
             yield from _begun_anew(loop)
+    for place, name in doubled(facts.sites):
+        yield Finding(
+            f"`{name}` is added to itself: what the loop was to add up is overwritten in each turn",
+            place.location,
+            help="give what one item adds a name of its own",
+        )
     for file in facts.sites.mentioning([" / "]):
         for loop in for_loops(file):
             added = _added(loop.node)
