@@ -9,6 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
@@ -89,7 +90,7 @@ def _is_false(node: ast.expr | None) -> bool:
 
 def _is_fresh(file: File, owner: ast.expr, context: Context) -> bool:
     """Whether it is a tensor made of numbers, which needs no gradient anyway: `torch.zeros(n, d).float()`."""
-    made, where = file.value(owner, context)
+    made, where = source(file, owner, context)
     made = before_methods(made, _MOVED)
     asked = isinstance(made, ast.Call) and any(word.arg in ("requires_grad", None) for word in made.keywords)
     return file.called(made, where) in _FRESH and not asked
