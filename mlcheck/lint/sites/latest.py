@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from mlcheck.lint.nodes import loads
 from mlcheck.lint.sites.scopes import Binding, Context
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def reaching(file: File, node: ast.Name, context: Context) -> list[Binding]:
     last = latest(file, node, context) if len(bindings) > 1 else None
     if last is None or last.kind == "other" or last not in bindings:
         return bindings
+    if last.value is not None and loads(last.value, node.id):
+        return bindings  # `loader = fabric.setup(loader)`: what it held before is in it
     loops = []
     for outer in context.outwards():
         if outer is last.context:
