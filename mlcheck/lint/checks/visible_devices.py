@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import last_name
-from mlcheck.lint.sites import Call, Class, Context, File, Function, Named, ProjectModule
+from mlcheck.lint.sites import Call, Class, Context, File, Function, Named, ProjectModule, Sites
 from mlcheck.lint.sites.gpus import renumbered, written_as_list
 from mlcheck.lint.sites.origins import callers
 
@@ -18,7 +18,7 @@ _NEARLY = pattern(r"^CUDA_?VIS[A-Z_]*$|^VISIBLE_CUDA[A-Z_]*$|^CUDA_DEVICES_VISIB
 _ASKS = frozenset(["is_available", "device_count", "get_device_name", "current_device", "set_device", "init"])
 _MOVES = ("cuda", "to")
 _COUNTS = ("is_available", "device_count", "get_device_name", "get_device_properties", "current_device", "init")
-_ASKS |= {"get_device_properties", "manual_seed_all", "empty_cache", "get_device_capability"}
+_ASKS |= {"get_device_properties", "get_device_capability"}
 _EXPORTED = pattern(rf"\s*(?:export|set)\s+{_KEY}=[^;&|]*")
 _CHILDREN = ("subprocess", "Process(", "spawn", "Popen")
 """Processes that start afterwards have it in their environment."""
@@ -98,12 +98,24 @@ def _used_before(file: File, node: ast.AST, context: Context) -> ast.AST | None:
     """A question about CUDA above it, in the same function or at the top level that surely ran before."""
     line = getattr(node, "lineno", 0)
     around = {id(outer.node): outer.arm for outer in context.outwards()}
-    for call in file.calls(*sorted(_ASKS), *_MOVES):
-        if call.node.lineno >= line or not (_asks_cuda(call) or _moves_there(call)):
-            continue
-        if all(around.get(id(outer.node)) == outer.arm for outer in call.context.outwards()):
+    asking = [call for call in file.calls(*sorted(_ASKS), *_MOVES) if _asks_cuda(call) or _moves_there(call)]
+    for call in (*asking, *(call for call in file.sites.once(_calls_that_ask) if call.file is file)):
+        if call.node.lineno < line and all(around.get(id(o.node)) == o.arm for o in call.context.outwards()):
             return call.node
     return None
+
+
+def _calls_that_ask(sites: Sites) -> list[Call]:
+    """The calls of functions that certainly ask CUDA, whatever they are given."""
+    found = dict[Function, None]()
+    for file in sites.mentioning(["cuda"]):
+        for call in file.calls(*sorted(_ASKS), *_MOVES):
+            function = call.function
+            if function is None or _KEY in function.text or call.context.node is not function.node:
+                continue
+            if _asks_cuda(call) or _moves_there(call):
+                found[function] = None
+    return [call for function in found if function.name != "__init__" for call in callers(sites, function)]
 
 
 def _asks_cuda(call: Call) -> bool:
