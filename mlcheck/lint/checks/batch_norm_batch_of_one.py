@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import UNKNOWN, Call
+from mlcheck.lint.sites.certain import is_certain
 from mlcheck.lint.sites.data.lengths import size_of_last
 from mlcheck.lint.sites.data.loaders import loaders
 from mlcheck.lint.sites.latest import source
@@ -15,7 +16,7 @@ LOOKS_AT = "data loader"
 WORDS = ("DataLoader",)
 _NORMS = tuple(f"torch.nn.BatchNorm{n}d" for n in (1, 2, 3))
 _OTHERWISE = (
-    *("SyncBatchNorm", "track_running_stats", "freeze_bn", "frozen_bn", "FrozenBatch", "accumul"),
+    *("SyncBatchNorm", "track_running_stats", "freeze_bn", "frozen_bn", "FrozenBatch"),
     *("BatchNorm1d):", "BatchNorm2d):", "BatchNorm3d):"),
 )
 _UNMOVED = pattern(r"momentum=0(?:\.0*)?\s*[,)]")
@@ -31,7 +32,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if loader.call.argument("collate_fn", 6) is not None:
             continue
         files = {loader.call.file.path, *loader.call.file.imports}
-        norms = [call for call in facts.sites.calls(*_NORMS) if call.file.path in files]
+        norms = [call for call in facts.sites.calls(*_NORMS) if call.file.path in files and is_certain(call)]
         if not always:  # of pictures and sequences, one sample has several values a channel
             norms = [call for call in norms if call.name == _NORMS[0]]
         texts = {call.file.text for call in (loader.call, *norms)}
