@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_attribute, is_name, last_name, walk
-from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
+from mlcheck.lint.sites import AttributeSet, Class, Context, File, Function, Sites
 from mlcheck.lint.sites.layers.by_hand import is_handed_out, is_handled
 from mlcheck.lint.sites.layers.holders import hidden_in_objects
 from mlcheck.lint.sites.layers.modules import CONTAINERS, flat, holds_parameters, module_classes, text_of, with_mixins
@@ -86,28 +86,31 @@ def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) ->
         return False
     if _is_filled_elsewhere(cls, assigned) or keeps_arguments(function, assigned.value):
         return True
-    if isinstance(assigned.value, ast.Name) and _handed_on_singly(cls, assigned.value.id, function):
+    if isinstance(assigned.value, ast.Name) and _handed_on_singly(assigned.value.id, function):
         return False
     value, context = cls.file.value(assigned.value, assigned.context)
-    value, context = _returned(cls, value, context)
+    maker, value, context = _returned(function, value, context)
+    file = maker.file
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
         value = value.left
     if isinstance(value, ast.Call) and len(value.args) == 1 and not isinstance(value.args[0], ast.Starred):
-        if cls.file.resolve(value.func, context) in ("builtins.list", "builtins.tuple"):
-            value, context = cls.file.value(value.args[0], context)
+        if file.resolve(value.func, context) in ("builtins.list", "builtins.tuple"):
+            value, context = file.value(value.args[0], context)
             if isinstance(value, ast.GeneratorExp):
                 value = ast.ListComp(value.elt, value.generators)
     if isinstance(value, ast.List | ast.Tuple | ast.Dict | ast.ListComp | ast.DictComp):
         where = _inside(context, value)
-        if any(_is_hidden_layer(cls, function, element, where) for element in flat([value])):
+        if any(_is_hidden_layer(cls, maker, element, where) for element in flat([value])):
             return True
         empty = isinstance(value, ast.List | ast.Dict) and not flat([value])
     else:
-        named = cls.file.resolve(value.func, context) if isinstance(value, ast.Call) and not value.args else None
-        empty = named in ("builtins.list", "builtins.dict", "collections.OrderedDict") or _of_lists(cls, value, context)
+        named = file.resolve(value.func, context) if isinstance(value, ast.Call) and not value.args else None
+        empty = named in ("builtins.list", "builtins.dict", "collections.OrderedDict") or _of_lists(
+            file, value, context
+        )
     called = (assigned.value, *getattr(assigned.node, "targets", ()))  # `layers = self.layers = []`
     local = next((each.id for each in called if isinstance(each, ast.Name)), "")
-    if not empty or (local and _handed_on(cls, local, function.node)):
+    if not empty or (local and _handed_on(local, function.node)):
         return False
     return bool(empty) and any(
         _is_hidden_layer(cls, where, element, context)
@@ -115,11 +118,11 @@ def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) ->
     )
 
 
-def _of_lists(cls: Class, value: ast.expr, context: Context) -> bool:
+def _of_lists(file: File, value: ast.expr, context: Context) -> bool:
     """`defaultdict(list)`."""
-    if not isinstance(value, ast.Call) or cls.file.resolve(value.func, context) != "collections.defaultdict":
+    if not isinstance(value, ast.Call) or file.resolve(value.func, context) != "collections.defaultdict":
         return False
-    return len(value.args) == 1 and cls.file.resolve(value.args[0], context) == "builtins.list"
+    return len(value.args) == 1 and file.resolve(value.args[0], context) == "builtins.list"
 
 
 def _is_filled_elsewhere(cls: Class, assigned: AttributeSet) -> bool:
@@ -144,14 +147,13 @@ def _is_filled_elsewhere(cls: Class, assigned: AttributeSet) -> bool:
     return False
 
 
-def _returned(cls: Class, value: ast.expr, context: Context) -> tuple[ast.expr, Context]:
-    """The list that a function of this file returns, for a call of it."""
-    named = cls.file.resolve(value.func, context) if isinstance(value, ast.Call) else None
-    if isinstance(named, Function) and named.file is cls.file:
-        found = list(returns(named))
-        if len(found) == 1:
-            return cls.file.value(found[0], named.inner)
-    return value, context
+def _returned(function: Function, value: ast.expr, context: Context) -> tuple[Function, ast.expr, Context]:
+    """The list that a function returns, for a call of it, and that function; else the value as it is."""
+    named = function.file.resolve(value.func, context) if isinstance(value, ast.Call) else None
+    found = list(returns(named)) if isinstance(named, Function) else []
+    if isinstance(named, Function) and len(found) == 1:
+        return named, *named.file.value(found[0], named.inner)
+    return function, value, context
 
 
 def _inside(context: Context, value: ast.expr) -> Context:
@@ -181,27 +183,27 @@ def _put_in(cls: Class, name: str, local: str, function: Function) -> Iterator[t
 def _is_hidden_layer(cls: Class, function: Function, element: ast.expr, context: Context) -> bool:
     """A layer that is made for this place alone, or a name known to be a module and kept nowhere else."""
     if isinstance(element, ast.Call):
-        return holds_parameters(cls.file, element, context)
+        return holds_parameters(function.file, element, context)
     if not isinstance(element, ast.Name):
         return False
     kept = any(is_name(assigned.value, element.id) for values in cls.attributes.values() for _, assigned in values)
-    if kept or _handed_on(cls, element.id, function.node, containers_only=True):
+    if kept or _handed_on(element.id, function.node, containers_only=True):
         return False
-    return holds_parameters(cls.file, element, context) or _is_checked(cls, element.id, context)
+    return holds_parameters(function.file, element, context) or _is_checked(function.file, element.id, context)
 
 
-def _is_checked(cls: Class, name: str, context: Context) -> bool:
+def _is_checked(file: File, name: str, context: Context) -> bool:
     """Whether this stands under `if isinstance(name, nn.Module):`."""
     for outer in context.outwards():
         test = outer.node.test if isinstance(outer.node, ast.If) and outer.arm == "body" else None
         if isinstance(test, ast.Call) and len(test.args) == 2 and isinstance(test.args[0], ast.Name):
-            named = cls.file.resolve(test.args[1], context)
+            named = file.resolve(test.args[1], context)
             if test.args[0].id == name and named == "torch.nn.Module":
                 return True
     return False
 
 
-def _handed_on(cls: Class, name: str, node: ast.AST, containers_only: bool = False) -> bool:
+def _handed_on(name: str, node: ast.AST, containers_only: bool = False) -> bool:
     """Whether a local name is given to a call that may register it."""
     for call in walk(node):
         if isinstance(call, ast.Call) and any(_names(arg) == name for arg in call.args):
@@ -213,12 +215,12 @@ def _handed_on(cls: Class, name: str, node: ast.AST, containers_only: bool = Fal
     return False
 
 
-def _handed_on_singly(cls: Class, name: str, function: Function) -> bool:
+def _handed_on_singly(name: str, function: Function) -> bool:
     """`for layer, size in zip(layers, sizes): sequence.append(layer)`, where the sequence may register it."""
     for loop in function.all(ast.For):
         if any(is_name(part, name) for part in walk(loop.iter)):
             brought = [part.id for part in walk(loop.target) if isinstance(part, ast.Name)]
-            if any(_handed_on(cls, each, loop) for each in brought):
+            if any(_handed_on(each, loop) for each in brought):
                 return True
     return False
 
