@@ -39,17 +39,33 @@ def bypassed(sites: Sites) -> Iterator[Bypassed]:
             if not any(word in function.text for word in words):
                 continue
             for node in function.nodes:
-                name = _inside(node) or _inside_by_name(function, node)
-                if name not in function.parameters or not isinstance(node, ast.Call) or not node.args:
+                owner = _inside(node) or _inside_by_name(function, node)
+                if owner is None or not isinstance(node, ast.Call) or not node.args:
                     continue
-                if _is_without_gradient(function, node):
+                if not _is_given(function, owner) or _is_without_gradient(function, node):
                     continue
-                wraps = origins(file, ast.Name(name, ast.Load()), function.inner)
+                wraps, name = origins(file, owner, function.inner), ast.unparse(owner)
                 found = _bypassed_of(wraps, node, name)
-                if found and _is_trained(function, name, wraps):
+                if found and _is_trained(function, owner, wraps):
                     made = found[0]
                     where = made.file.place(made.node, made.context)
                     yield Bypassed(function.place(node), ast.unparse(node.func), name, where)
+
+
+def _is_given(function: Function, owner: ast.expr) -> bool:
+    """Whether it is a parameter, or what the object keeps of one of its constructor, and hands on to nobody."""
+    if isinstance(owner, ast.Name):
+        return owner.id in function.parameters
+    name = own_attribute(owner, function)
+    sets = function.cls.attribute(name) if function.cls is not None and name else []
+    value = sets[0][1].value if len(sets) == 1 else None
+    if function.cls is None or not isinstance(value, ast.Name) or value.id not in sets[0][0].parameters:
+        return False
+    given = list[ast.expr | None]()
+    for node in walk(function.cls.node):
+        given += node.args if isinstance(node, ast.Call) else []
+        given += [node.value] if isinstance(node, ast.Assign | ast.Return | ast.keyword) else []
+    return not any(part is not None and ast.unparse(part) == ast.unparse(owner) for part in given)
 
 
 def _is_without_gradient(function: Function, call: ast.AST) -> bool:
@@ -60,28 +76,30 @@ def _is_without_gradient(function: Function, call: ast.AST) -> bool:
     return named or (".eval()" in function.text and ".backward(" not in function.text)
 
 
-def _inside(node: ast.AST) -> str:
-    """`head` of `head.module(x)` and `head.module.predict(x)`."""
+def _inside(node: ast.AST) -> ast.expr | None:
+    """`head` of `head.module(x)` and `head.module.predict(x)`, and `self.head` likewise."""
     func = node.func if isinstance(node, ast.Call) else None
-    for owner in (func, func.value if isinstance(func, ast.Attribute) else None):
-        match owner:
-            case ast.Attribute(value=ast.Name(id=name), attr="module"):
-                return name
-    return ""
+    for inner in (func, func.value if isinstance(func, ast.Attribute) else None):
+        match inner:
+            case ast.Attribute(value=ast.Name() | ast.Attribute(value=ast.Name()) as owner, attr="module"):
+                return owner
+    return None
 
 
-def _inside_by_name(function: Function, node: ast.AST) -> str:
-    """`head` of `inner(x)`, where `inner = head.module`, or what `unwrap(head)` gives."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-        return ""
-    bound = function.file.bindings(node.func.id, function.inner)
+def _inside_by_name(function: Function, node: ast.AST) -> ast.expr | None:
+    """`head` of `inner(x)` and `inner.predict(x)`, where `inner = head.module`, or what `unwrap(head)` gives."""
+    func = node.func if isinstance(node, ast.Call) else None
+    called = func.value if isinstance(func, ast.Attribute) else func
+    if not isinstance(called, ast.Name):
+        return None
+    bound = function.file.bindings(called.id, function.inner)
     match bound[0].value if len(bound) == 1 and bound[0].kind == "value" else None:
-        case ast.Attribute(value=ast.Name(id=name), attr="module"):
-            return name
-        case ast.Call(func=opener, args=[ast.Name(id=name)], keywords=[]):
+        case ast.Attribute(value=ast.Name() | ast.Attribute(value=ast.Name()) as owner, attr="module"):
+            return owner
+        case ast.Call(func=opener, args=[ast.Name() | ast.Attribute(value=ast.Name()) as owner], keywords=[]):
             named = function.file.resolve(opener, function.inner)
-            return name if isinstance(named, Function) and _opened(named) else ""
-    return ""
+            return owner if isinstance(named, Function) and _opened(named) else None
+    return None
 
 
 def _opened(function: Function) -> bool:
@@ -136,12 +154,13 @@ def _runs_layers(cls: Class, name: str) -> bool:
     return False
 
 
-def _is_trained(function: Function, name: str, wraps: list[Origin]) -> bool:
+def _is_trained(function: Function, owner: ast.expr, wraps: list[Origin]) -> bool:
     """Whether a gradient is asked for by the function or by who calls it, and nobody calls the wrapper itself."""
     above = list(callers(function.file.sites, function))
     around = [function, *(call.function for call in above if call.function is not None)]
     texts = [each.text for each in around]
-    called = [*function.file.calls(name)]
+    name = ast.unparse(owner)
+    called = [*function.file.calls(last_name(owner))]
     for wrap in wraps:
         called += wrap.file.calls(*wrap.file.names_given(wrap.node))
     owners = {name, *(given for wrap in wraps for given in wrap.file.names_given(wrap.node))}
