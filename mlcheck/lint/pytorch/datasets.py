@@ -107,7 +107,8 @@ def train_test_split(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> V
         shape = shape_rules.of(array)
         for size, split in zip(sizes, ("train", ""), strict=True):
             known = Shape((size, *shape.dims[1:])) if shape is not None and shape.dims and not shape.open else None
-            found.append(Symbol(m.fresh(), "", split, shape=known))
+            key: Hashable = ("table", m.fresh()) if tables.is_table(array) else m.fresh()
+            found.append(Symbol(key, "", split, shape=known))
     return Tuple(tuple(found))
 
 

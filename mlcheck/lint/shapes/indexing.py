@@ -14,6 +14,8 @@ def of_item(owner: Value, index: ast.expr, result: Value) -> Value:
     """`owner[index]`, with its shape."""
     if not isinstance(owner, Tensor | Symbol) or owner.shape is None or not isinstance(result, Tensor | Symbol):
         return result
+    if isinstance(owner, Symbol) and (taken := tables.rows(owner, index, result)) is not None:
+        return taken
     if isinstance(owner, Symbol) and tables.is_table(owner):
         return replace(result, shape=tables.columns(owner, index))
     return replace(result, shape=of_index(owner.shape, index))

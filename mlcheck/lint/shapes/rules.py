@@ -16,7 +16,20 @@ from mlcheck.lint.shapes import tables
 from mlcheck.lint.shapes.comparing import is_compared
 from mlcheck.lint.shapes.facts import Broadcast, ReadAcross, Softmax
 from mlcheck.lint.shapes.names import ELEMENTWISE, FACTORIES, LIKE, REDUCTIONS, SAME, SAME_LAYERS
-from mlcheck.lint.values import Args, Const, Kwargs, Object, Shape, Symbol, Tensor, Tuple, Value, live, traces_of
+from mlcheck.lint.values import (
+    Args,
+    Const,
+    Kwargs,
+    Object,
+    Select,
+    Shape,
+    Symbol,
+    Tensor,
+    Tuple,
+    Value,
+    live,
+    traces_of,
+)
 
 
 def with_shape(value: Value, shape: Shape | None) -> Value:
@@ -26,9 +39,12 @@ def with_shape(value: Value, shape: Shape | None) -> Value:
 
 
 def of(value: Value) -> Shape | None:
-    """The shape of a value; a number has none and broadcasts to any."""
+    """The shape of a value, of one of two if both have it; a number has none and broadcasts to any."""
     if isinstance(value, Tensor | Symbol):
         return value.shape
+    if isinstance(value, Select):
+        shape = of(value.then)
+        return shape if shape is not None and shape == of(value.other) else None
     return shapes.SCALAR if isinstance(value, Const) and isinstance(value.value, int | float) else None
 
 
@@ -210,9 +226,9 @@ def softmax(m: Machine, given: Value, dim: Value | None, place: Place) -> None:
     shape, over = of(given), number(dim)
     if dim in (None, Const(None)) and shape is not None and not shape.open and len(shape.dims) == 3:
         over = 0
-    if shape is not None and over is not None and isinstance(given, Tensor | Symbol):
+    if shape is not None and over is not None and isinstance(given, Tensor | Symbol | Select):
         raw = isinstance(given, Tensor) and given.kind == "raw"
-        m.facts.softmaxes.append(Softmax(place, shape, over, live(given.traces), raw))
+        m.facts.softmaxes.append(Softmax(place, shape, over, live(traces_of(given)), raw))
 
 
 def sequence(m: Machine, module: Object, given: Value, node: ast.AST) -> None:

@@ -28,7 +28,7 @@ def is_table(value: Value) -> bool:
     return isinstance(value, Symbol) and isinstance(value.key, tuple) and value.key[:1] == ("table",)
 
 
-def attribute(owner: Symbol, name: str) -> Value | None:
+def attribute(owner: Symbol, name: str) -> Symbol | None:
     """`df.values`, an array, and `df.iloc`, which is indexed like one; `series.values` too."""
     return replace(owner, key=(name, owner.key)) if name in ("values", "iloc") else None
 
@@ -55,6 +55,22 @@ def column(owner: Symbol, index: Value) -> Symbol | None:
     if owner.shape is not None and isinstance(index, Const) and isinstance(index.value, str):
         return Symbol(("column", owner.key, index.value), owner.name, owner.split, shape=Shape(owner.shape.dims[:1]))
     return None
+
+
+def rows(owner: Symbol, index: ast.expr, taken: Value) -> Value | None:
+    """`df[:100]`, `df[df.year < 2020]`, `df.iloc[100:]`: what is taken is a frame again."""
+    whole = is_table(owner)
+    if owner.shape is None or not isinstance(taken, Symbol) or not (whole or _is_view_of_table(owner.key)):
+        return None
+    if isinstance(index, ast.Slice) or (whole and isinstance(index, ast.Compare)):
+        shape = Shape((("size", taken.key), *owner.shape.dims[1:]))
+        return Symbol(("table", taken.key), owner.name, owner.split, shape=shape)
+    return None
+
+
+def _is_view_of_table(key: Hashable) -> bool:
+    """Of `df.iloc`."""
+    return isinstance(key, tuple) and key[0] == "iloc" and isinstance(key[1], tuple) and key[1][:1] == ("table",)
 
 
 def columns(owner: Symbol, index: ast.expr) -> Shape | None:
