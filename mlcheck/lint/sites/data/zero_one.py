@@ -26,7 +26,12 @@ _DEPTH = 8
 def is_zero_one(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> bool:
     """Whether a value is certain to be 0 or 1 everywhere, and may be 0."""
     sources = [each for origin in origins(file, node, context) for each in behind_loaders(origin)]
-    return depth > 0 and bool(sources) and all(_is_made_so(origin, depth) for origin in sources)
+    told = [each for each in sources if isinstance(each.node, ast.Constant)]
+    others = [each for each in sources if each not in told]
+    numbers = {each.node.value for each in told if isinstance(each.node, ast.Constant)}
+    if not numbers <= {0, 1} or not (others or numbers == {0, 1}):
+        return False
+    return depth > 0 and all(_is_made_so(origin, depth) for origin in others)
 
 
 def _is_made_so(origin: Origin, depth: int) -> bool:
