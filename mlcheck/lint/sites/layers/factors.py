@@ -7,6 +7,7 @@ import re
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import is_name, last_name
+from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.layers.modules import PARAMETER
 from mlcheck.lint.sites.model import Class, Function
 from mlcheck.lint.sites.project import Sites
@@ -30,14 +31,14 @@ def zero_product(sites: Sites, cls: Class, forward: Function) -> ast.AST | None:
 
 
 def _made_of_zeros(sites: Sites, cls: Class, name: str) -> ast.AST | None:
-    """`self.A = nn.Parameter(torch.zeros(...))`, which nothing else ever fills."""
+    """`self.A = nn.Parameter(torch.zeros(...))`, or `nn.init.zeros_(self.A)`, and nothing else ever fills it."""
     sets = cls.attributes[name]
     made = sets[0][1].value if len(sets) == 1 else None
     given = made.args[0] if isinstance(made, ast.Call) and made.args else None
     context = sets[0][1].context
     if cls.file.resolve(getattr(made, "func", None), context) != PARAMETER or not isinstance(given, ast.Call):
         return None
-    if cls.file.resolve(given.func, context) not in ("torch.zeros", "torch.zeros_like"):
+    if cls.file.resolve(given.func, context) not in ("torch.zeros", "torch.zeros_like") and not _zeroed(cls, name):
         return None
     return sets[0][1].node if not sites.once(_fills_parameters) and not _is_named_elsewhere(sites, cls, name) else None
 
@@ -59,9 +60,12 @@ def _is_named_elsewhere(sites: Sites, cls: Class, name: str) -> bool:
 
 
 def _zeroed(cls: Class, name: str) -> ast.AST | None:
+    """Where the class fills it with zeros, whatever it is made with."""
     for call in cls.file.calls("zeros_"):
-        if call.cls is cls and call.node.args and ast.unparse(call.node.args[0]) == f"self.{name}":
-            return call.node
+        around = call.function.name if call.cls is cls and call.function is not None else ""
+        if around and call.node.args and ast.unparse(call.node.args[0]) == f"self.{name}":
+            runs = around == "__init__" or f"self.{around}(" in cls.text
+            return call.node if runs and not conditions(call.context) else None
     return None
 
 
