@@ -21,7 +21,8 @@ _RECURRENT = ("RNN", "LSTM", "GRU", "Transformer", "MultiheadAttention")
 _JOINED = ("flatten()", "torch.mm", "adj", "sum(0", "sum(dim=0")
 MAY_TURN = (*_TURNS, *_RECURRENT, *_JOINED)
 """What a text says where dimension 0 may be another than that of the samples."""
-_NUMBERED = pattern(r"arange\((?:len\(\w+\)|\w+\.(?:size\(0\)|shape\[0\]))")
+_COUNT = r"(?:len\(\w+\)|\w+\.(?:size\(0\)|shape\[0\]))"
+_NUMBERED = pattern(rf"arange\({_COUNT}|(\w+) = {_COUNT}\n[\s\S]*arange\(\1\b")
 
 
 def normalised_over_samples(sites: Sites) -> Iterator[Place]:
@@ -32,7 +33,7 @@ def normalised_over_samples(sites: Sites) -> Iterator[Place]:
     for cls in sites.classes:
         if is_module(cls):
             yield from _of_rows(cls)
-    for cls in sites.once(module_classes):
+    for cls in sites.once(module_classes) if sites.once(_tells_samples_apart) else ():
         yield from _of_pairs(cls)
 
 
@@ -71,10 +72,16 @@ def _of_rows(cls: Class) -> Iterator[Place]:
     yield from (call.place for call in (*over_first, *_layers_over_first(cls)) if _is_of_linear(call, cls))
 
 
+def _tells_samples_apart(sites: Sites) -> bool:
+    """Whether a cross-entropy has the numbers of the samples for its classes: `F.cross_entropy(z @ z.T, arange(n))`."""
+    texts = [function.text for file in sites.mentioning(["arange("]) for function in file.functions]
+    texts += [cls.text for cls in sites.once(module_classes)]
+    return any("entropy" in text.lower() and _NUMBERED.search(text) for text in texts if "arange(" in text)
+
+
 def _of_pairs(cls: Class) -> Iterator[Place]:
-    """`F.normalize(self.projector(x), dim=0)`, in a module whose samples are told apart by `torch.arange(len(z))`."""
-    text = cls.text
-    if "normalize(" in text and "entropy" in text.lower() and _NUMBERED.search(text):
+    """`F.normalize(self.projector(x), dim=0)`, of a module whose samples are told apart by their numbers."""
+    if "normalize(" in cls.text:
         for call in cls.file.calls("normalize"):
             if call.cls is cls and is_over_first(call) and _is_of_linear(call, cls):
                 yield call.place
