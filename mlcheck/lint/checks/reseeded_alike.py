@@ -61,8 +61,23 @@ def _by_function(seed: Call) -> Iterator[Call]:
     for call in callers(seed.file.sites, function):
         value = call.argument(given.id, list(function.parameters).index(given.id))
         value = function.parameters[given.id] if value is None else value
-        if value is not None and value is not OPEN and _is_fixed(call, value) and _is_in_loop(call):
+        if value is None or value is OPEN or not _is_fixed(call, value):
+            continue
+        if _is_in_loop(call) or _begins_epoch(call):
             yield call
+
+
+def _begins_epoch(call: Call) -> bool:
+    """In a function that trains a model it is given, and that a loop calls again and again."""
+    function = call.function
+    if function is None or call.loops or call.context.node is not function.node or not _trains(function.nodes):
+        return False
+    calls = [node for node in function.nodes if isinstance(node, ast.Call)]
+    clipped = [part for node in calls if last_name(node.func).startswith("clip_grad") for part in node.args]
+    if any(node not in clipped and _makes_anew(call, node) for node in calls):
+        return False
+    above = list(callers(call.file.sites, function))
+    return bool(above) and all(_is_in_loop(each, trains=True) for each in above)
 
 
 def _only_seeds(function: Function) -> bool:
