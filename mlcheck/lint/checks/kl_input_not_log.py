@@ -28,7 +28,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             what = "raw scores" if scores.kind == "raw" else f"the probabilities of `{scores.kind}`"
             yield Finding(
                 f"KL divergence gets {what} as its input, and it expects log-probabilities",
-                (loss if scores.kind == "raw" else scores).place.location,  # type: ignore[union-attr]
+                (loss.place if scores.kind == "raw" or _shares_maker(loss) else scores.place).location,
                 help="use `log_softmax` for the input (the first argument); the target stays a probability",
                 related=(loss.place.location,),
             )
@@ -54,6 +54,12 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _is_swapped(loss: Loss) -> bool:
     kinds = [given.kind if isinstance(given, Tensor) else "" for given in (loss.input, loss.target)]
     return kinds[0] in _PROBABILITIES and kinds[1] in _LOGS and _log_target(loss) is False
+
+
+def _shares_maker(loss: Loss) -> bool:
+    """Whether one line makes both: `kl_div(soften(a), soften(b))`, where the second is right to be a probability."""
+    made = [given.place for given in (loss.input, loss.target) if isinstance(given, Tensor) and given.place]
+    return len(made) == 2 and made[0].spot == made[1].spot
 
 
 def _where(place: Place, loss: Loss) -> Location:

@@ -138,7 +138,10 @@ def _is_left_by_hook(loader: Loader) -> bool:
 
 
 def _is_in_table(loader: Loader) -> bool:
-    """`{split: DataLoader(sets[split]) for split in ("train", "val")}`, one of which a loop trains on by its key."""
+    """`{split: DataLoader(sets[split]) for split in ("train", "val")}`, one of which a loop trains on by its key.
+
+    Or the data is made there: `DataLoader(Pictures(root, split))`.
+    """
     call = loader.call
     table = next((outer.node for outer in call.context.outwards() if outer.kind == "comprehension"), None)
     if not isinstance(table, ast.DictComp) or table.value is not call.node or len(table.generators) != 1:
@@ -147,9 +150,12 @@ def _is_in_table(loader: Loader) -> bool:
     if any(call.argument(name, position) is not None for name, position in given):
         return False
     sets = loader.dataset.value if isinstance(loader.dataset, ast.Subscript) else None
-    over, where = source(call.file, table.generators[0].iter, call.context)
-    made, inner = source(call.file, sets, call.context) if sets is not None else (None, where)
-    if isinstance(made, ast.DictComp):
+    over, _ = source(call.file, table.generators[0].iter, call.context)
+    made, inner = source(call.file, sets, call.context) if sets is not None else (loader.dataset, call.context)
+    data: list[ast.expr]
+    if isinstance(made, ast.Call):
+        keys, data = over, [made]
+    elif isinstance(made, ast.DictComp):
         keys, data = made.generators[0].iter, [made.value]
     elif isinstance(made, ast.Dict):
         keys, data = ast.Tuple([key for key in made.keys if key is not None]), made.values
