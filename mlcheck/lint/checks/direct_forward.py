@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call, Class, Function
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.layers.modules import is_module, is_module_name
+from mlcheck.lint.sites.layers.skipped_hooks import skipped
 
 LOOKS_AT = "model call"
 _RETURN_SELF = ("eval", "train", "to", "cuda", "cpu", "half", "float", "double", "requires_grad_")
@@ -21,10 +22,11 @@ _THROUGH = ("zip", "reversed")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    told = set()
+    told = {each.call.place.spot for each in facts.sites.once(skipped)}
     for bypass in facts.bypasses:
-        told.add(bypass.place.spot)
-        yield _finding(bypass.name, bypass.place)
+        if bypass.place.spot not in told:
+            told.add(bypass.place.spot)
+            yield _finding(bypass.name, bypass.place)
     for file in facts.sites.mentioning([".forward("]):
         for call in file.calls("forward"):
             owner = call.owner
