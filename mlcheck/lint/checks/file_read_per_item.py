@@ -85,8 +85,14 @@ def _reads(cls: Class, item: Function) -> Iterator[Call]:
 
 
 def _is_archive(item: Function, call: Call) -> bool:
-    """`with numpy.load(path) as archive`: of an archive only the arrays that are asked for are read."""
+    """`with numpy.load(path) as archive`: of an archive only the arrays that are asked for are read.
+
+    Unless that is the same one for every sample: `numpy.load(path)["images"]`.
+    """
     entered = [part.context_expr for node in item.nodes if isinstance(node, ast.With) for part in node.items]
+    taken = [node.slice for node in item.nodes if isinstance(node, ast.Subscript) and node.value is call.node]
+    if any(isinstance(key, ast.Constant) and isinstance(key.value, str) for key in taken):
+        return False
     return call.node in entered or ".npz" in call.file.text
 
 
