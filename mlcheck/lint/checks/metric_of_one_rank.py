@@ -8,7 +8,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, is_name, last_name, walk
-from mlcheck.lint.sites import OPEN, Class, File, Function, Sites
+from mlcheck.lint.sites import OPEN, Call, Class, File, Function, Sites
+from mlcheck.lint.sites.data.makers import made
 from mlcheck.lint.sites.evaluation.without_gradients import blocks_without, evaluating_files, quiet_calls
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.loop_means import mean_over_loop
@@ -46,7 +47,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="pass `sync_dist=True`",
             related=(trainer.place.location,),
         )
-    samplers = [call for call in facts.sites.calls(_SAMPLER) if is_for_evaluation(call)]
+    samplers = [call for call in facts.sites.calls(_SAMPLER) if is_for_evaluation(call) or _serves_evaluation(call)]
     facts.sites.seen[LOOKS_AT] = len(samplers)
     asked = any(sampler.argument("num_replicas", 1) is None for sampler in samplers)  # of a process group that runs
     if not samplers or not (asked or facts.sites.once(starts)) or owned(facts.sites):
@@ -63,6 +64,15 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="`dist.all_reduce` the sum and the count, and divide afterwards",
                 related=(samplers[0].place.location,),
             )
+
+
+def _serves_evaluation(sampler: Call) -> bool:
+    """Whether it stands in a function that makes the loader of held-out data too: `val = make_loader(root, "val")`."""
+    return any(
+        each.split in ("val", "test") and not each.entered.leaves_out(sampler.node, sampler.context)
+        for each in sampler.file.sites.once(made)
+        if each.loader.call.function is sampler.function
+    )
 
 
 def _evaluations(facts: Facts, quiet: frozenset[ast.AST]) -> Iterator[Function]:
