@@ -84,6 +84,8 @@ def get(m: Machine, owner: Value, name: str, node: ast.AST) -> Value:
             if name == "requires_grad" and owner.traces and all(t.grad.kind == "off" for t in live(owner.traces)):
                 return FALSE
             return m.symbol(name) if name in ("shape", "dtype", "device", "ndim", "grad") else Method(owner, name)
+        case Class(info=info) | Function(info=info) if name == "__name__":
+            return Const(info.qualname.rpartition(".")[2])
         case Class(info=info):
             return _of_class(m, owner, info, name)
         case Super(bound=bound, after=after):

@@ -107,8 +107,8 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
             return container_methods.call(m, owner, name, args)
         case Function() | Partial() | External():
             return m.symbol()
-        case Const(value=str()):
-            return m.symbol()
+        case Const(value=str() as text):
+            return Const(getattr(text, name)()) if name in ("lower", "upper") and not args else m.symbol()
     values = [*args, *kwargs.values()]
     if isinstance(owner, Object) and not bystanders.leaves_alone(owner, name):
         m.havoc(values)
