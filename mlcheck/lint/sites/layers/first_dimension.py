@@ -7,15 +7,19 @@ from collections.abc import Iterator
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.nodes import before_methods, last_name
+from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import is_module, module_classes
 from mlcheck.lint.sites.model import Call, Class, Function
+from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.scopes import Context
 
 _BATCHES = ("b", "B", "batch", "batch_size", "bs", "bsz", "n", "N")
-_TURNS = ("transpose", "permute", "squeeze(0)", "[0]", ".t()", ".T", "rearrange", "movedim", "swapaxes", ".view(")
+_TURNS: tuple[str, ...] = ("transpose", "permute", "squeeze(0)", "[0]", ".t()", "rearrange", "movedim", "swapaxes")
+_TURNS += (".view(", *(f".T{end}" for end in ")],.@ [\n"))  # and not `nn.Tanh`
 _BATCHED = ("Flatten()", "flatten(1)", "start_dim=1", "BatchNorm1d", "BatchNorm2d")
 _RECURRENT = ("RNN", "LSTM", "GRU", "Transformer", "MultiheadAttention")
 _JOINED = ("flatten()", "torch.mm", "adj", "sum(0", "sum(dim=0")
@@ -65,11 +69,43 @@ def _of_unpacked(forward: Function) -> Iterator[Place]:
 def _of_rows(cls: Class) -> Iterator[Place]:
     """`self.score(x).softmax(0)` of a linear layer, in a module that flattens or normalises samples, row by row."""
     text = cls.text
-    if not any(word in text for word in _BATCHED) or any(word in text for word in MAY_TURN):
+    if any(word in text for word in MAY_TURN):
         return
     functions = cls.file.calls("softmax", "log_softmax", "normalize")
     over_first = [call for call in functions if call.cls is cls and is_over_first(call)]
-    yield from (call.place for call in (*over_first, *_layers_over_first(cls)) if _is_of_linear(call, cls))
+    found = [call for call in (*over_first, *_layers_over_first(cls)) if _is_of_linear(call, cls)]
+    if found and (any(word in text for word in _BATCHED) or cls in cls.file.sites.once(given_one_row)):
+        yield from (call.place for call in found)
+
+
+def given_one_row(sites: Sites) -> frozenset[Class]:
+    """The modules that somebody gives a batch of one: `net(state.unsqueeze(0))`."""
+    found = set[Class]()
+    for file in sites.mentioning(["unsqueeze(0)"]):
+        for function in file.functions:
+            for node in function.nodes if "unsqueeze(0)" in function.text else ():
+                if isinstance(node, ast.Call) and len(node.args) == 1 and _is_row(node.args[0]):
+                    found |= _modules_behind(file, node.func, function.inner)
+    return frozenset(found)
+
+
+def _is_row(given: ast.expr) -> bool:
+    """`state.unsqueeze(0).to(device)`."""
+    match before_methods(given, ("to", "float", "cuda", "cpu")):
+        case ast.Call(func=ast.Attribute(attr="unsqueeze"), args=[ast.Constant(value=0)]):
+            return True
+    return False
+
+
+def _modules_behind(file: File, called: ast.expr, context: Context) -> set[Class]:
+    """The classes of the modules that a call may mean."""
+    found = set[Class]()
+    for made in origins(file, called, context):
+        inner = before_methods(made.node, ("to", "cuda", "eval", "train"))
+        cls = made.file.resolve(inner.func, made.context) if isinstance(inner, ast.Call) else None
+        if isinstance(cls, Class) and is_module(cls):
+            found.add(cls)
+    return found
 
 
 def _tells_samples_apart(sites: Sites) -> bool:
