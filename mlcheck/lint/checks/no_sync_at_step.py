@@ -69,6 +69,7 @@ def _surrounds_all(call: Call) -> bool:
 
 
 def _runs_backward(call: Call, loop: Context) -> bool:
-    """Whether the loop runs one backward pass, which stands below: not another one for each of two cases."""
-    ran = [other for other in call.file.calls("backward") if loop in other.loops]
+    """Whether the loop runs one backward pass where this is entered, which stands below."""
+    passes = [other for other in call.file.calls("backward") if loop in other.loops]
+    ran = [other for other in passes if not other.context.excludes(call.context)]
     return len(ran) == 1 and ran[0].node.lineno > call.node.lineno
