@@ -218,7 +218,7 @@ def _is_probability(file: File, node: ast.expr, context: Context, depth: int = 4
 def _is_unreduced(file: File, node: ast.expr, context: Context, depth: int = 6) -> bool:
     """Whether this is the loss of each position: a call with `reduction="none"`, perhaps reshaped."""
     node, context = source(file, node, context)
-    if _is_error(node):
+    if _is_error(_before_mean(node)):
         return True
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and depth > 0:
         if _says_none(file, node, context):
@@ -232,6 +232,16 @@ def _is_unreduced(file: File, node: ast.expr, context: Context, depth: int = 6) 
         held, where = file.value(node.func, context)
         return _says_none(file, node, context) or (isinstance(held, ast.Call) and _says_none(file, held, where))
     return False
+
+
+def _before_mean(node: ast.expr) -> ast.expr:
+    """`error` of `error.mean(dim=-1)`: the features of each position are put together."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr="mean" | "sum"), args=args, keywords=words):
+            given = [*args, *(word.value for word in words if word.arg == "dim")]
+            if [ast.unparse(dim) for dim in given] in (["-1"], ["2"]):
+                return inner
+    return node
 
 
 def _is_error(node: ast.expr) -> bool:
