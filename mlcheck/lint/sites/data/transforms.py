@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites.model import OPEN, Class
+from mlcheck.lint.sites.entering import Entered
+from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.origins import Origin, origins
 
 _DEPTH = 4
@@ -26,6 +28,8 @@ _SETTLED = frozenset(["RandomApply", "RandomChoice", "RandomOrder"])
 def transforms_of(data: Origin) -> list[Origin] | None:
     """The steps of the transform that a data set is made with; None where they are not known."""
     cls = data.file.resolve(data.node.func, data.context) if isinstance(data.node, ast.Call) else None
+    if isinstance(cls, Class) and isinstance(data.node, ast.Call) and (own := _own_transform(cls, data, data.node)):
+        return steps_of(own)
     if not isinstance(data.node, ast.Call) or (isinstance(cls, Class) and _chooses(cls)):
         return None
     given = next((k.value for k in data.node.keywords if k.arg in ("transform", "transforms")), None)
@@ -43,6 +47,28 @@ def _chooses(cls: Class) -> bool:
     """Whether a data set applies its transform to one part of the data alone: `if self.train:`."""
     tests = (node.test for node in walk(cls.node) if isinstance(node, ast.If | ast.IfExp))
     return any(_OF_PART.search(ast.unparse(test)) for test in tests)
+
+
+def _own_transform(cls: Class, data: Origin, made: ast.Call) -> Origin | None:
+    """What the constructor of a data set makes and each sample goes through, by what this call gives it."""
+    init, item = cls.find("__init__"), cls.find("__getitem__")
+    if init is None or item is None or any(_OF_PART.search(ast.unparse(test)) for test in _tests(item)):
+        return None
+    called = {own_attribute(node.func, item) for node in item.nodes if isinstance(node, ast.Call)}
+    entered = Entered(init, Call(data.file, made, data.context), data.entered)
+    for name in called - {""}:
+        sets = [each for where, each in cls.attribute(name) if where is init]
+        kept = [each for each in sets if not entered.leaves_out(each.node, each.context)]
+        value = kept[0].value if len(kept) == 1 and len(sets) == len(cls.attribute(name)) else None
+        if value is not None and not isinstance(value, ast.Name):
+            own = Origin(init.file, value, kept[0].context, -1, entered)
+            if steps_of(own):
+                return own
+    return None
+
+
+def _tests(function: Function) -> Iterator[ast.expr]:
+    return (node.test for node in function.nodes if isinstance(node, ast.If | ast.IfExp))
 
 
 def _given_to(cls: Class, made: ast.Call) -> ast.expr | None:
