@@ -81,6 +81,9 @@ def _step(passed: Passed) -> Iterator[Passed]:
     elif isinstance(node, ast.Tuple | ast.List):
         parts = node.elts if passed.item < 0 else node.elts[passed.item : passed.item + 1]
         yield from (passed.at(part) for part in parts)
+    elif isinstance(node, ast.ListComp | ast.GeneratorExp):
+        yield passed.at(node.elt, Context("comprehension", node, passed.context, passed.context.scope))
+        yield passed.at(node.generators[0].iter)
     elif isinstance(node, ast.Call):
         yield from _call(passed, node)
 

@@ -22,9 +22,19 @@ def draws_again(file: File, node: ast.expr, context: Context) -> bool:
 
 
 def _is_drawn(file: File, node: ast.expr, context: Context) -> bool:
-    if file.called(node, context) not in (_RESAMPLE, f"{_RESAMPLE}.resample") or not isinstance(node, ast.Call):
+    if not isinstance(node, ast.Call):
         return False
+    if file.called(node, context) not in (_RESAMPLE, f"{_RESAMPLE}.resample"):
+        return _is_sample_of_rows(file, node, context)
     return Call(file, node, context).constant("replace", None, True) is True
+
+
+def _is_sample_of_rows(file: File, node: ast.Call, context: Context) -> bool:
+    """`rows.sample(1000, replace=True)` of a data frame."""
+    func = node.func
+    if not isinstance(func, ast.Attribute) or func.attr != "sample" or "pandas" not in file.text:
+        return False
+    return Call(file, node, context).constant("replace", 2, False) is True
 
 
 def _has_drawn(file: File, node: ast.expr, context: Context, depth: int) -> bool:
