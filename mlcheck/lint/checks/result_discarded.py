@@ -9,6 +9,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, loads, walk
 from mlcheck.lint.sites import Call, Function, Sites
 from mlcheck.lint.sites.latest import latest
+from mlcheck.lint.sites.layers.dropped_answers import dropped_answers
 from mlcheck.lint.sites.layers.dropped_layers import dropped_layers, works_in_place
 from mlcheck.lint.sites.straight import read_after
 
@@ -64,6 +65,13 @@ def check(facts: Facts) -> Iterator[Finding]:
                     call.place.location,
                     help=_how(call, what),
                 )
+    for call, variable in dropped_answers(sites):
+        yield Finding(
+            f"`{ast.unparse(call.node)}` returns what it detached, and this line drops it: `{variable.id}` keeps its "
+            "graph",
+            call.place.location,
+            help=f"write `{variable.id} = {ast.unparse(call.node)}`",
+        )
     for method, layer, given in dropped_layers(sites):
         yield Finding(
             f"`{ast.unparse(layer)}` returns a new tensor, and this line drops it: `{given.id}` stays what it was",
