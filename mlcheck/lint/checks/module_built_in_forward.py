@@ -109,9 +109,11 @@ def _made_by_functions(sites: Sites) -> Iterator[tuple[Call, Function]]:
         for node in forward.all(ast.Call) if forward is not None else ():
             assert forward is not None
             maker = cls.file.resolve(node.func, forward.inner)
-            if not isinstance(maker, Function) or maker.cls is not None or maker.node.decorator_list:
+            if not isinstance(maker, Function) or maker.node.decorator_list:
                 continue
             call, made = Call(cls.file, node, forward.inner), list(returns(maker))
+            if maker.cls is not None and not (maker.cls in cls.line and all(isinstance(m, ast.Name) for m in made)):
+                continue  # what a method makes where it returns it is spoken of there
             if made and all(_is_new(maker, each) for each in made) and _is_used_here(call):
                 yield call, maker
 
@@ -213,13 +215,22 @@ def _is_used_here(call: Call) -> bool:
             return True
         if isinstance(node, ast.Return) and node.value is call.node:
             return _is_called_at_once(function)
-        if isinstance(node, ast.Assign) and before_methods(node.value, _MOVES) is call.node and len(node.targets) == 1:
-            target = ast.unparse(node.targets[0])
+        target = _given(node, call) if isinstance(node, ast.Assign) and len(node.targets) == 1 else ""
+        if target:
             uses = [n for n in function.nodes if isinstance(n, ast.expr) and _reads(n, target)]
             called = {id(n.func) for n in function.nodes if isinstance(n, ast.Call)}
             moved = {id(n.value) for n in function.nodes if isinstance(n, ast.Attribute) and n.attr in _MOVES}
             return any(id(n) in called for n in uses) and all(id(n) in called | moved for n in uses)
     return False
+
+
+def _given(line: ast.Assign, call: Call) -> str:
+    """The name that an assignment gives what is made, also as one of several: `a, b = make(), make()`."""
+    names, values = line.targets, [line.value]
+    if isinstance(names[0], ast.Tuple) and isinstance(line.value, ast.Tuple):
+        names, values = names[0].elts, line.value.elts
+    made = (name for name, value in zip(names, values, strict=False) if before_methods(value, _MOVES) is call.node)
+    return next(map(ast.unparse, made), "")
 
 
 def _is_called_at_once(function: Function) -> bool:
