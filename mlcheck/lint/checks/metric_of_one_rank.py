@@ -16,6 +16,7 @@ from mlcheck.lint.sites.loop_means import mean_over_loop
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.ranks import is_for_evaluation, owned, starts
 from mlcheck.lint.sites.training.lightning import local_losses
+from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "distributed sampler"
 WORDS = ("DistributedSampler", "all_reduce", "Trainer(")
@@ -67,7 +68,16 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _serves_evaluation(sampler: Call) -> bool:
-    """Whether it stands in a function that makes the loader of held-out data too: `val = make_loader(root, "val")`."""
+    """Whether it stands in a function that makes the loader of held-out data too: `val = make_loader(root, "val")`.
+
+    Or it is one of a table: `{name: DistributedSampler(data) for name, data in sets.items()}` of `{"val": ...}`.
+    """
+    table = next((outer.node for outer in sampler.context.outwards() if outer.kind == "comprehension"), None)
+    if isinstance(table, ast.DictComp) and table.value is sampler.node and len(table.generators) == 1:
+        over = before_methods(table.generators[0].iter, ("items", "keys"))
+        sets, _ = source(sampler.file, over, sampler.context)
+        keys = sets.keys if isinstance(sets, ast.Dict) else sets.elts if isinstance(sets, ast.Tuple | ast.List) else []
+        return any(isinstance(key, ast.Constant) and split_of_name(str(key.value)) in ("val", "test") for key in keys)
     return any(
         each.split in ("val", "test") and not each.entered.leaves_out(sampler.node, sampler.context)
         for each in sampler.file.sites.once(made)
