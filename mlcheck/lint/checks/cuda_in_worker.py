@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Class, Context, File, Function
 from mlcheck.lint.sites.data.loaders import Loader, loaders
-from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.gpus import is_gpu
 
 LOOKS_AT = "data loader"
 WORDS = ("DataLoader",)
@@ -54,25 +54,4 @@ def _uses_cuda(file: File, call: ast.Call, context: Context) -> bool:
     given = [keyword.value for keyword in call.keywords if keyword.arg == "device"]
     if isinstance(call.func, ast.Attribute) and call.func.attr == "to":
         given += call.args[:1]
-    return any(_is_cuda(file, value, context) for value in given)
-
-
-def _is_cuda(file: File, device: ast.expr, context: Context) -> bool:
-    """`"cuda"`, and `self.device` that is `torch.device("cuda" if torch.cuda.is_available() else "cpu")`."""
-    known = file.constant(device, context)
-    if isinstance(known, str):
-        return _names_gpu(known)
-    found = origins(file, device, context)
-    return bool(found) and all(_is_gpu(each) for each in found)
-
-
-def _is_gpu(device: Origin) -> bool:
-    node = device.node
-    if isinstance(node, ast.Call) and device.name == "torch.device" and node.args:
-        arms = [node.args[0].body, node.args[0].orelse] if isinstance(node.args[0], ast.IfExp) else [node.args[0]]
-        return any(_names_gpu(device.file.constant(arm, device.context)) for arm in arms)
-    return isinstance(node, ast.Constant) and _names_gpu(node.value)
-
-
-def _names_gpu(value: object) -> bool:
-    return isinstance(value, str) and (value == "cuda" or value.startswith("cuda:"))
+    return any(is_gpu(file, value, context) for value in given)

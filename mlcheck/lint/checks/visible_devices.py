@@ -8,7 +8,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Call, Class, Context, File, Function, Named, ProjectModule, Sites
-from mlcheck.lint.sites.gpus import renumbered, written_as_list
+from mlcheck.lint.sites.gpus import is_gpu, renumbered, written_as_list
 from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "environment variable"
@@ -115,7 +115,7 @@ def _calls_that_ask(sites: Sites) -> list[Call]:
                 continue
             if _asks_cuda(call) or _moves_there(call):
                 found[function] = None
-    return [call for function in found if function.name != "__init__" for call in callers(sites, function)]
+    return [call for function in found for call in callers(sites, function)]
 
 
 def _asks_cuda(call: Call) -> bool:
@@ -127,8 +127,8 @@ def _moves_there(call: Call) -> bool:
     """`model.cuda()` and `model.to("cuda:0")`, which put something on a GPU whatever the machine has."""
     if last_name(call.node.func) == "cuda":
         return isinstance(call.node.func, ast.Attribute)
-    told = call.file.constant(call.node.args[0], call.context) if len(call.node.args) == 1 else None
-    return last_name(call.node.func) == "to" and isinstance(told, str) and told.startswith("cuda")
+    given = call.node.args[0] if len(call.node.args) == 1 and last_name(call.node.func) == "to" else None
+    return given is not None and is_gpu(call.file, given, call.context)
 
 
 def _used_before_call(file: File, context: Context) -> Place | None:

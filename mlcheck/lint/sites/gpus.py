@@ -10,6 +10,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.scopes import Context
 from mlcheck.lint.sites.settings import setting
 
@@ -117,3 +118,24 @@ def _sets(node: ast.AST, written: str) -> TypeGuard[ast.expr]:
 def _scope(file: File, context: Context) -> ast.AST:
     function = file.function_around(context)
     return function.node if function is not None else file.module.source.tree
+
+
+def is_gpu(file: File, device: ast.expr, context: Context) -> bool:
+    """`"cuda"`, and `self.device` that is `torch.device("cuda" if torch.cuda.is_available() else "cpu")`."""
+    known = file.constant(device, context)
+    if isinstance(known, str):
+        return _names_gpu(known)
+    found = origins(file, device, context)
+    return bool(found) and all(_makes_gpu(each) for each in found)
+
+
+def _makes_gpu(device: Origin) -> bool:
+    node = device.node
+    if isinstance(node, ast.Call) and device.name == "torch.device" and node.args:
+        arms = [node.args[0].body, node.args[0].orelse] if isinstance(node.args[0], ast.IfExp) else [node.args[0]]
+        return any(_names_gpu(device.file.constant(arm, device.context)) for arm in arms)
+    return isinstance(node, ast.Constant) and _names_gpu(node.value)
+
+
+def _names_gpu(value: object) -> bool:
+    return isinstance(value, str) and (value == "cuda" or value.startswith("cuda:"))
