@@ -7,11 +7,13 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.layers.skipped_hooks import skipped
 
-LOOKS_AT = "forward hook"
+LOOKS_AT = "direct call of forward"
 WORDS = (".forward(",)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    calls = [call for file in facts.sites.mentioning([".forward("]) for call in file.calls("forward")]
+    facts.sites.seen[LOOKS_AT] = len(calls)
     for call, hook, keeps_weight in facts.sites.once(skipped):
         owner = ast.unparse(call.owner) if call.owner is not None else "forward"
         consequence = "it computes the weight, which is never trained" if keeps_weight else "it never runs"

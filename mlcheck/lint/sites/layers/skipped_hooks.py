@@ -32,18 +32,17 @@ class Skipped(NamedTuple):
 
 def skipped(sites: Sites) -> tuple[Skipped, ...]:
     """`sites.once(skipped)`."""
+    calls = [call for file in sites.mentioning([".forward("]) for call in file.calls("forward")]
+    return tuple(_skipped(sites, calls) if calls else ())
+
+
+def _skipped(sites: Sites, calls: list[Call]) -> Iterator[Skipped]:
     hooked = dict(_hooked(sites))
-    sites.seen["forward hook"] = len(hooked)
-    return tuple(_skipped(sites, hooked) if hooked else ())
-
-
-def _skipped(sites: Sites, hooked: dict[int, Call]) -> Iterator[Skipped]:
-    for file in sites.mentioning([".forward("]):
-        for call in file.calls("forward"):
-            made = _made(file, call.owner, call.context)
-            hooks = [hooked[node] for node in made if node in hooked]
-            if hooks and len(hooks) == len(made):
-                yield Skipped(call, hooks[0], last_name(hooks[0].node.func) not in _REGISTERS)
+    for call in calls if hooked else ():
+        made = _made(call.file, call.owner, call.context)
+        hooks = [hooked[node] for node in made if node in hooked]
+        if hooks and len(hooks) == len(made):
+            yield Skipped(call, hooks[0], last_name(hooks[0].node.func) not in _REGISTERS)
 
 
 def _hooked(sites: Sites) -> Iterator[tuple[int, Call]]:
