@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.latest import origin, source
+from mlcheck.lint.sites.training.unreduced_losses import is_unreduced
 
 LOOKS_AT = "mean"
 _TOLD = ("src_key_padding_mask", "key_padding_mask")
@@ -33,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if not (isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult)) or _is_corrected(call):
                 continue
             for loss, mask in ((product.left, product.right), (product.right, product.left)):
-                if not _is_mask(mask) or not _is_unreduced(file, loss, context):
+                if not _is_mask(mask) or not is_unreduced(file, loss, context):
                     continue
                 if not _is_sure(file, mask, context) and not _is_worked_out(file, mask, context):
                     yield Finding(
@@ -213,51 +214,6 @@ def _is_probability(file: File, node: ast.expr, context: Context, depth: int = 4
             return True
     names = [part for part in walk(made) if isinstance(part, ast.Name) and part is not node]
     return depth > 0 and any(_is_probability(file, name, where, depth - 1) for name in names)
-
-
-def _is_unreduced(file: File, node: ast.expr, context: Context, depth: int = 6) -> bool:
-    """Whether this is the loss of each position: a call with `reduction="none"`, perhaps reshaped."""
-    node, context = source(file, node, context)
-    if _is_error(_before_mean(node)):
-        return True
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and depth > 0:
-        if _says_none(file, node, context):
-            return True
-        held, where = file.value(node.func, context)
-        if isinstance(held, ast.Call) and held is not node and _says_none(file, held, where):
-            return True
-        node, context = source(file, node.func.value, context)
-        depth -= 1
-    if isinstance(node, ast.Call):
-        held, where = file.value(node.func, context)
-        return _says_none(file, node, context) or (isinstance(held, ast.Call) and _says_none(file, held, where))
-    return False
-
-
-def _before_mean(node: ast.expr) -> ast.expr:
-    """`error` of `error.mean(dim=-1)`: the features of each position are put together."""
-    match node:
-        case ast.Call(func=ast.Attribute(value=inner, attr="mean" | "sum"), args=args, keywords=words):
-            given = [*args, *(word.value for word in words if word.arg == "dim")]
-            if [ast.unparse(dim) for dim in given] in (["-1"], ["2"]):
-                return inner
-    return node
-
-
-def _is_error(node: ast.expr) -> bool:
-    """`(prediction - target).pow(2)`, `(prediction - target) ** 2`, `(prediction - target).abs()`."""
-    match node:
-        case ast.Call(func=ast.Attribute(value=ast.BinOp(op=ast.Sub()), attr="abs" | "square"), args=[]):
-            return True
-        case ast.Call(func=ast.Attribute(value=ast.BinOp(op=ast.Sub()), attr="pow"), args=[ast.Constant(value=2)]):
-            return True
-        case ast.BinOp(left=ast.BinOp(op=ast.Sub()), op=ast.Pow(), right=ast.Constant(value=2)):
-            return True
-    return False
-
-
-def _says_none(file: File, node: ast.Call, context: Context) -> bool:
-    return any(k.arg == "reduction" and file.constant(k.value, context) == "none" for k in node.keywords)
 
 
 def _is_corrected(call: Call) -> bool:

@@ -14,6 +14,7 @@ from mlcheck.lint.python.builtin_functions import HANDLERS, asked
 from mlcheck.lint.pytorch import cuts, datasets, frameworks, graph, heads, losses, modes, pretrained, torch_functions
 from mlcheck.lint.pytorch.library_names import ACTIVATIONS, EXITS, SAFE, WRAPPERS
 from mlcheck.lint.pytorch.torch_functions import made_object
+from mlcheck.lint.shapes import recording
 from mlcheck.lint.shapes import rules as shape_rules
 from mlcheck.lint.values import Args, Const, Kwargs, Params, Symbol, Tensor, Tuple, Value, split_of, traces_of
 
@@ -29,7 +30,7 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
     """A call of the library function or class of that canonical name."""
     result = _called(m, name, args, kwargs, node)
     if name.endswith("softmax") and name.startswith("torch.") and args:
-        shape_rules.softmax(m, args[0], args[1] if len(args) > 1 else kwargs.get("dim"), m.place(node))
+        recording.softmax(m, args[0], args[1] if len(args) > 1 else kwargs.get("dim"), m.place(node))
     if isinstance(result, Tensor | Symbol) and name.startswith(("torch.", "numpy.", "math.")):
         return shape_rules.with_shape(result, shape_rules.of_function(m, name, args, kwargs))
     return result

@@ -29,8 +29,8 @@ from mlcheck.lint.pytorch import (
     snapshots,
     tensor_methods,
 )
+from mlcheck.lint.shapes import recording, tables
 from mlcheck.lint.shapes import rules as shape_rules
-from mlcheck.lint.shapes import tables
 from mlcheck.lint.values import (
     FALSE,
     NONE,
@@ -99,7 +99,7 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
             judge = tensor_methods.call if isinstance(owner, Tensor) else _symbol
             result = judge(m, owner, name, args, kwargs, node)  # type: ignore[arg-type]
             if name in ("softmax", "log_softmax"):
-                shape_rules.softmax(m, owner, args[0] if args else kwargs.get("dim"), m.place(node))
+                recording.softmax(m, owner, args[0] if args else kwargs.get("dim"), m.place(node))
             return shape_rules.with_shape(result, shape_rules.of_method(m, owner, name, args, kwargs))
         case Params():
             return _params(m, owner, name, args, node)

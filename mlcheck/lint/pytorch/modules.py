@@ -13,6 +13,7 @@ from mlcheck.lint.interpret.turns import called_in_loop
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.python import decorators
 from mlcheck.lint.pytorch import frameworks, graph, heads, holding, losses, moded, modes, precision, pretrained
+from mlcheck.lint.shapes import recording
 from mlcheck.lint.shapes import rules as shape_rules
 from mlcheck.lint.sites.layers.hooks import hooked
 from mlcheck.lint.values import (
@@ -226,7 +227,7 @@ def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST)
         return result
     if name in ("Softmax", "LogSoftmax"):
         dim = module.args[0] if module.args else module.kwargs.get("dim")
-        shape_rules.softmax(m, first, dim, module.place or m.place(node))
+        recording.softmax(m, first, dim, module.place or m.place(node))
     if name in _ACTIVATIONS:
         return losses.activated(m, _ACTIVATIONS[name], first, node, split, traces)
     if name.startswith(_LINEAR):
@@ -234,7 +235,7 @@ def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST)
     if name.startswith(_SAME):
         return replace(first, shape=None) if isinstance(first, Tensor | Symbol) else first
     if name in ("LSTM", "GRU", "RNN", "MultiheadAttention"):
-        shape_rules.sequence(m, module, first, node)
+        recording.sequence(m, module, first, node)
         return Tuple((Tensor("other", None, split, traces), Symbol(m.fresh(), "", split, traces)))
     if module.type.startswith("torch.nn."):
         return Tensor("other", None, split, traces)

@@ -8,28 +8,14 @@ from collections.abc import Hashable, Sequence
 
 from mlcheck.core.dataclasses import replace
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Place
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.shapes import algebra as shapes
 from mlcheck.lint.shapes import tables
 from mlcheck.lint.shapes.comparing import is_compared
-from mlcheck.lint.shapes.facts import Broadcast, ReadAcross, Softmax
+from mlcheck.lint.shapes.facts import Broadcast
 from mlcheck.lint.shapes.names import ELEMENTWISE, FACTORIES, LIKE, REDUCTIONS, SAME, SAME_LAYERS
-from mlcheck.lint.values import (
-    Args,
-    Const,
-    Kwargs,
-    Object,
-    Select,
-    Shape,
-    Symbol,
-    Tensor,
-    Tuple,
-    Value,
-    live,
-    traces_of,
-)
+from mlcheck.lint.values import Args, Const, Kwargs, Object, Select, Shape, Symbol, Tensor, Tuple, Value, traces_of
 
 
 def with_shape(value: Value, shape: Shape | None) -> Value:
@@ -219,27 +205,6 @@ def of_operation(m: Machine, node: ast.expr, left: Value, right: Value, result: 
     if isinstance(result, Symbol) and not result.traces:
         result = replace(result, traces=traces_of(left, right))
     return with_shape(result, shapes.broadcast(one, two))
-
-
-def softmax(m: Machine, given: Value, dim: Value | None, place: Place) -> None:
-    """A softmax of what has a known shape goes on record; without `dim`, of three dimensions it is over the first."""
-    shape, over = of(given), number(dim)
-    if dim in (None, Const(None)) and shape is not None and not shape.open and len(shape.dims) == 3:
-        over = 0
-    if shape is not None and over is not None and isinstance(given, Tensor | Symbol | Select):
-        raw = isinstance(given, Tensor) and given.kind == "raw"
-        m.facts.softmaxes.append(Softmax(place, shape, over, live(traces_of(given)), raw))
-
-
-def sequence(m: Machine, module: Object, given: Value, node: ast.AST) -> None:
-    """A layer that has the sequence first, called on a loader's (batch, steps, features), goes on record."""
-    shape = of(given)
-    if module.place is None or shape is None or shape.open or len(shape.dims) != 3:
-        return
-    first, steps, _ = shape.dims
-    told = module.kwargs.get("batch_first", Const(False)) == Const(False) and "**" not in module.kwargs
-    if isinstance(first, tuple) and first[0] == "batch" and steps not in (None, 1) and told and len(module.args) < 4:
-        m.facts.read_across.append(ReadAcross(module.place, m.place(node)))
 
 
 def of_attribute(m: Machine, owner: Tensor | Symbol, name: str) -> Value | None:

@@ -1,0 +1,54 @@
+"""Losses of each position: `reduction="none"`, and errors that are squared by hand."""
+
+from __future__ import annotations
+
+import ast
+
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.scopes import Context
+
+
+def is_unreduced(file: File, node: ast.expr, context: Context, depth: int = 6) -> bool:
+    """Whether this is the loss of each position: a call with `reduction="none"`, perhaps reshaped."""
+    node, context = source(file, node, context)
+    if _is_error(_before_mean(node)):
+        return True
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and depth > 0:
+        if _says_none(file, node, context):
+            return True
+        held, where = file.value(node.func, context)
+        if isinstance(held, ast.Call) and held is not node and _says_none(file, held, where):
+            return True
+        node, context = source(file, node.func.value, context)
+        depth -= 1
+    if isinstance(node, ast.Call):
+        held, where = file.value(node.func, context)
+        return _says_none(file, node, context) or (isinstance(held, ast.Call) and _says_none(file, held, where))
+    return False
+
+
+def _before_mean(node: ast.expr) -> ast.expr:
+    """`error` of `error.mean(dim=-1)`: the features of each position are put together."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr="mean" | "sum"), args=args, keywords=words):
+            given = [*args, *(word.value for word in words if word.arg == "dim")]
+            if [ast.unparse(dim) for dim in given] in (["-1"], ["2"]):
+                return inner
+    return node
+
+
+def _is_error(node: ast.expr) -> bool:
+    """`(prediction - target).pow(2)`, `(prediction - target) ** 2`, `(prediction - target).abs()`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.BinOp(op=ast.Sub()), attr="abs" | "square"), args=[]):
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.BinOp(op=ast.Sub()), attr="pow"), args=[ast.Constant(value=2)]):
+            return True
+        case ast.BinOp(left=ast.BinOp(op=ast.Sub()), op=ast.Pow(), right=ast.Constant(value=2)):
+            return True
+    return False
+
+
+def _says_none(file: File, node: ast.Call, context: Context) -> bool:
+    return any(k.arg == "reduction" and file.constant(k.value, context) == "none" for k in node.keywords)
