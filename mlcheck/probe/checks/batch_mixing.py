@@ -62,10 +62,12 @@ def _strayed(pairing: Pairing) -> Verdict:
             message, pairing.place, help="look for what is drawn at random before the loss: a permutation"
         )
         return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=pairing.looked_at)
+    own = "" if one.predicted == one.own else f", in row {one.predicted},"
     message = (
-        f"the loss compares predictions with other samples' targets: with another `{part_of('batch', one.name)}` for "
-        f"sample {one.own} the gradient of its own prediction stays, bit for bit, and that of sample {one.reached} "
-        f"changes ({one.astray} of {one.asked} samples asked about)"
+        f"the loss compares predictions with other samples' targets{', not in every step' if one.sometimes else ''}: "
+        f"with another `{part_of('batch', one.name)}` for sample {one.own} the gradient of its own prediction{own} "
+        f"stays, bit for bit, and that {'in row' if own else 'of sample'} {one.reached} changes ({one.astray} of "
+        f"{one.asked} samples asked about)"
     )
     how = "look at what reorders one side before the loss: sort, roll, flip, a shuffle, repeat for repeat_interleave"
     finding = Finding(message, pairing.place, help=how)

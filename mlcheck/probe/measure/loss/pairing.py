@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock, first_batches
-from mlcheck.probe.measure.loss.losses import LossWatch
+from mlcheck.probe.measure.loss.row_traces import Moment, RowTraces, changed_rows
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
-from mlcheck.probe.measure.modules import ModuleWatch
-from mlcheck.probe.measure.simplified import stilled
-from mlcheck.probe.measure.training.gradients import GradientWatch
 from mlcheck.probe.measure.tree import batch_size, copied, leaves
-from mlcheck.trial.generators import seed_all
-from mlcheck.trial.sandbox import restored
 from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.trial import Trial
 
@@ -27,13 +21,15 @@ ROWS = 5
 _FEW = 3
 _SECONDS = 4.0
 _MOST_PLACES = 512
+_LATER = (Moment(1, 1), Moment(2, 2), Moment(3, 3))
 
 
 @dataclass(frozen=True, slots=True)
 class Strayed:
-    """A tensor of the batch whose row `own` alone decides the gradient of the prediction in row `reached`.
+    """A tensor of the batch whose row `own` alone decides the gradient in row `reached` of what is predicted.
 
-    So it is of `astray` rows of those `asked` about; any other stays where it is when samples are put in order.
+    The prediction for that sample is in row `predicted`; so it is of `astray` rows of those `asked` about. What a step
+    puts in another order as a whole goes together still. `sometimes` says that the first step did not do so.
     Of `places` a row, where it is above 1, the numbers count the places of all rows: those of one row are exchanged.
     `together` counts the places that one of them reaches, all of other rows, where these are several.
     """
@@ -45,6 +41,8 @@ class Strayed:
     astray: int
     places: int = 1
     together: int = 1
+    predicted: int = -1
+    sometimes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +65,87 @@ class Pairing:
         several = [name for name, tensor in leaves(batch) if tensor.ndim == 2 and 1 < tensor.shape[1] <= _MOST_PLACES]
         if size is None or (size < 2 * ROWS and not several):
             raise NotMeasured("the batch has too few samples side by side")
-        clock, before = Clock(min(_SECONDS, seconds / 10)), _gradients(trial, batch, size)
-        if not before.rows:
+        clock, before = Clock(min(_SECONDS, seconds / 10)), RowTraces.of(trial, batch, size, Moment())
+        if not before.gradients:
             raise NotMeasured("no gradient of a prediction with one row a sample was seen")
         names = [name for name, tensor in leaves(batch) if tensor.ndim and len(tensor) == size >= 2 * ROWS]
-        found: list[Strayed | None] = []
+        found = _Exchanges(trial, batch, size, Moment(), before, clock)
+        strayed = found.strayed(names)
+        for name in several if not strayed and found.in_order else ():
+            with suppress(Exception):
+                strayed += [one for one in [_scattered(trial, batch, name, size, clock)] if one]
+        for moment in _LATER if not strayed else ():
+            with suppress(Exception):  # a program that knows no such step
+                then = RowTraces.of(trial, batch, size, moment)
+                if clock.left() and changed_rows(before.gradients, then.gradients):
+                    strayed += _Exchanges(trial, batch, size, moment, then, clock).strayed(names)
+            if strayed:
+                break
+        return cls(tuple(strayed), len(names) + len(several), before.place)
+
+
+class _Exchanges:
+    """Steps in which one row of one tensor is another's, and which rows that changes.
+
+    `at` is where the prediction for a sample stands, by what the models were given and said; `meeting` are samples
+    that were given to them in several places, or in an order that hangs on them.
+    """
+
+    def __init__(self, trial: Trial, batch: Any, size: int, moment: Moment, before: RowTraces, clock: Clock) -> None:
+        self._trial, self._batch, self._size, self._moment = trial, batch, size, moment
+        self._before, self._clock = before, clock
+        self._at: dict[int, int] = {}
+        self._meeting: set[int] = set()
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the predictions stand where their samples do, as far as that was seen."""
+        return all(row == at for row, at in self._at.items())
+
+    def strayed(self, names: list[str]) -> list[Strayed]:
+        reached: dict[str, list[tuple[int, int]]] = {}
         for name in names:
             with suppress(Exception):  # a program may refuse a sample that is made of two
-                found.append(_astray(trial, batch, name, before, clock))
-        for name in several if not any(found) else ():
-            with suppress(Exception):
-                found.append(_scattered(trial, batch, name, size, clock))
-        return cls(tuple(one for one in found if one), len(found), before.place)
+                reached[name] = self._reached(name)
+        return [one for name, pairs in reached.items() if (one := self._judged(name, pairs))]
+
+    def _judged(self, name: str, pairs: list[tuple[int, int]]) -> Strayed | None:
+        """Astray where this is so of all rows asked about but one."""
+        pairs = [pair for pair in pairs if pair[0] in self._at or pair[0] not in self._meeting]
+        astray = [(own, row) for own, row in pairs if row != self._at.get(own, own)]
+        if len(astray) < max(_FEW, len(pairs) - 1):
+            return None
+        own, row = astray[0]
+        one = Strayed(name, own, row, len(pairs), len(astray), predicted=self._at.get(own, own))
+        return replace(one, sometimes=self._moment != Moment())
+
+    def _reached(self, name: str) -> list[tuple[int, int]]:
+        """Rows of a tensor that no model's answer depends on, and the one row of gradients that each decides.
+
+        Nothing of one that reaches several; of one that the answers depend on, where they do is kept.
+        """
+        found: list[tuple[int, int]] = []
+        for row, exchanges in _exchanged(self._batch, name):
+            for exchanged in exchanges:
+                after = RowTraces.of(self._trial, exchanged, self._size, self._moment)
+                given = changed_rows(self._before.inputs, after.inputs)
+                said = changed_rows(self._before.outputs, after.outputs)
+                pulled = changed_rows(self._before.gradients, after.gradients)
+                if given is None or said is None or pulled is None or not self._clock.left():
+                    return []
+                if said or given:
+                    one_of = said if len(said) == 1 else given
+                    if len(one_of) == 1:
+                        self._at[row] = next(iter(one_of))
+                    elif len(given) > 1:
+                        self._meeting.add(row)
+                    break
+                if len(pulled) > 1:
+                    return []
+                found += [(row, one) for one in pulled]
+                if pulled:
+                    break
+        return found
 
 
 def _scattered(trial: Trial, batch: Any, name: str, size: int, clock: Clock) -> Strayed | None:
@@ -105,9 +172,9 @@ def _in_other_rows(trial: Trial, batch: Any, name: str, size: int, clock: Clock)
     """A place that decides the gradients of several others, none of its own row; by chance they may be near."""
     tensor = dict(leaves(batch))[name]
     asked, found = 0, list[tuple[int, set[int]]]()
-    said = _gradients(trial, batch, size).outputs
+    said = RowTraces.of(trial, batch, size, Moment()).outputs
     for own, changed in _changed_places(batch, name):
-        if not all(map(same_bits, said, _gradients(trial, changed, size).outputs)):
+        if not all(map(same_bits, said, RowTraces.of(trial, changed, size, Moment()).outputs)):
             return None  # it is read by a model, which may put samples in an order of its own
         reached = _reached(trial, batch, changed, size, tuple(tensor.shape), 0)
         asked += 1
@@ -137,47 +204,10 @@ def _changed_places(batch: Any, name: str) -> Iterator[tuple[int, Any]]:
 
 def _reached(trial: Trial, batch: Any, changed: Any, size: int, shape: tuple[int, ...], seed: int) -> set[int]:
     """The places whose gradient the change reaches, counted through all rows, of outputs that have such places."""
-    pairs = zip(_gradients(trial, batch, size, seed).rows, _gradients(trial, changed, size, seed).rows, strict=True)
-    flat = [(a.flatten(0, 1), b.flatten(0, 1)) for a, b in pairs if tuple(a.shape[:2]) == shape]
+    moment = Moment(seed=seed)
+    both = [RowTraces.of(trial, given, size, moment).gradients for given in (batch, changed)]
+    flat = [(a.flatten(0, 1), b.flatten(0, 1)) for a, b in zip(*both, strict=True) if tuple(a.shape[:2]) == shape]
     return {place for a, b in flat for place in range(len(a)) if not same_bits(a[place], b[place])}
-
-
-@dataclass(frozen=True, slots=True)
-class _Gradients:
-    """Those that came back to the models' outputs with a row for each sample, in the order of the calls; and these."""
-
-    rows: list[Tensor]
-    outputs: list[Tensor]
-    place: Location
-
-    def changed(self, other: _Gradients) -> set[int] | None:
-        """The rows that are not the same in both; None where the two are of other shapes."""
-        if [mine.shape for mine in self.rows] != [theirs.shape for theirs in other.rows]:
-            return None
-        return {
-            row
-            for mine, theirs in zip(self.rows, other.rows)
-            for row in range(len(mine))
-            if not same_bits(mine[row], theirs[row])
-        }
-
-
-def _astray(trial: Trial, batch: Any, name: str, before: _Gradients, clock: Clock) -> Strayed | None:
-    """The first row that decides another's gradient, where this is so of all rows asked about but one; or None."""
-    found: list[tuple[int, int]] = []
-    size = len(dict(leaves(batch))[name])
-    for row, exchanges in _exchanged(batch, name):
-        for exchanged in exchanges:
-            changed = before.changed(_gradients(trial, exchanged, size))
-            if changed is None or len(changed) > 1 or not clock.left():
-                return None
-            found += [(row, reached) for reached in changed]
-            if changed:
-                break
-    astray = [(row, reached) for row, reached in found if row != reached]
-    if len(astray) < max(_FEW, len(found) - 1):
-        return None
-    return Strayed(name, *astray[0], len(found), len(astray))
 
 
 def _exchanged(batch: Any, name: str) -> Iterator[tuple[int, Iterator[Any]]]:
@@ -199,33 +229,3 @@ def _with_row_of(batch: Any, name: str, row: int, other: int) -> Any:
     values = dict(leaves(changed))[name].data
     values[row] = values[other].clone()
     return changed
-
-
-def _gradients(trial: Trial, batch: Any, size: int, seed: int = 0) -> _Gradients:
-    seen: list[Tensor] = []
-    outputs: list[Tensor] = []
-
-    def reply(output: Any) -> Any:
-        for _, tensor in leaves(output):
-            if tensor.requires_grad and tensor.ndim and len(tensor) == size:
-                seen.append(_gradient_of(tensor))
-                outputs.append(tensor.detach().clone())
-        return output
-
-    watch = GradientWatch([])
-    with restored(trial), stilled(trial), LossWatch(keep_dropout=False), watch, ModuleWatch(reply=reply):
-        seed_all(seed)
-        trial.train_step(copied(batch), 0)
-    place = watch.backwards[0].place if watch.backwards else Location()
-    return _Gradients(seen, outputs, place)
-
-
-def _gradient_of(tensor: Tensor) -> Tensor:
-    """Filled when the gradient comes; zeros until then."""
-    kept = torch.zeros_like(tensor)
-
-    def keep(gradient: Tensor) -> None:
-        kept.copy_(gradient)
-
-    tensor.register_hook(keep)  # type: ignore[no-untyped-call]
-    return kept
