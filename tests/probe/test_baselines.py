@@ -9,13 +9,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from data_programs import Changed
-from probe_programs import Asked, ask, mlp, says, trial_on
+from probe_programs import Asked, Loss, ask, cross_entropy, mlp, says, trial_on
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from table_programs import classified, numbers, rare, standard
 from test_label_probes import clusters
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from mlcheck.core.outcome import Outcome
@@ -83,9 +83,9 @@ def test_a_label_below_zero_stands_for_none() -> None:
     says(ask("target-in-input", leaking), Outcome.WARN, "one value for each class")
 
 
-def scored(training: TensorDataset | Changed, validation: TensorDataset | Changed) -> Trial:
+def scored(training: TensorDataset | Changed, validation: TensorDataset | Changed, loss: Loss = cross_entropy) -> Trial:
     """A program that reports its accuracy."""
-    trial = trial_on(training, validation)
+    trial = trial_on(training, validation, loss=loss)
     model = trial.models["model"]
 
     def evaluate(batch: Any) -> dict[str, float]:
@@ -255,3 +255,27 @@ def test_targets_that_nothing_tells() -> None:
     says(ask("labels-unrelated", measured(x, y[shuffle])), Outcome.WARN, "nothing tells the targets", "a linear model")
     assert ask("labels-unrelated", measured(x, y)).outcome is not Outcome.WARN
     assert ask("labels-unrelated", measured(x.sign(), y[shuffle])).outcome is not Outcome.WARN  # codes, not numbers
+
+
+def focal(model: nn.Module, batch: Any) -> Tensor:
+    chances = model(batch[0]).softmax(1)
+    chosen = chances[torch.arange(len(chances)), batch[1]]
+    return -((1 - chosen) ** 2 * chosen.log()).mean()
+
+
+def test_labels_of_a_loss_written_by_hand_are_labels_too() -> None:
+    both = shuffled(clusters(900)), shuffled(clusters(300, seed=2))
+    says(ask("labels-unrelated", scored(*both, loss=focal)), Outcome.WARN, "nothing tells the labels")
+    told = scored(clusters(900), clusters(300, seed=2), loss=focal)
+    says(ask("labels-unrelated", told), Outcome.PASS, "of nearest neighbours share a label")
+
+
+def test_numbers_of_samples_that_a_loss_looks_up_are_no_labels() -> None:
+    """A memory with a row for each sample is asked by the sample's number."""
+    x, memory = torch.randn(400, 8), torch.randn(400, 5)
+
+    def recalled(model: nn.Module, batch: Any) -> Tensor:
+        return -(F.normalize(model(batch[0])) * F.normalize(memory[batch[1]])).sum(1).mean()
+
+    numbered = TensorDataset(x, torch.arange(400))
+    assert ask("labels-unrelated", trial_on(numbered, numbered, loss=recalled)).outcome is not Outcome.WARN

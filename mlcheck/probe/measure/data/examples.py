@@ -15,6 +15,8 @@ from mlcheck.probe.measure.tree import leaves
 
 MOST = 4000
 MOST_COLUMNS = 8192
+MOST_CLASSES = 1000
+FEW_ALIKE = 4
 CLASS_LOSSES = {"cross_entropy", "nll_loss"}
 BINARY_LOSSES = {"binary_cross_entropy", "binary_cross_entropy_with_logits"}
 
@@ -53,16 +55,26 @@ class Examples:
 
 def target_field(split: Pass, first: FirstLoss) -> Field | None:
     """The field of the batch that is a loss's target, one number a sample; None where there is none, or several."""
-    found = [name for name in first.targets if name in split.fields and split.fields[name].labels]
+    wanted = first.targets or first.written
+    found = [name for name in wanted if name in split.fields and split.fields[name].labels]
     return split.fields[found[0]] if len(found) == 1 else None
 
 
 def has_classes(field: Field, first: FirstLoss) -> bool:
     """Whether the field's numbers are class labels: by the losses, and by the numbers themselves."""
     kinds = {loss.kind for loss in first.losses}
+    if field.name in first.written:
+        return _look_like_classes(field)
     if kinds & CLASS_LOSSES:
         return field.integral
     return bool(kinds & BINARY_LOSSES) and set(field.labels) <= {0.0, 1.0}
+
+
+def _look_like_classes(field: Field) -> bool:
+    """Whole numbers from 0, each of several samples; in floating point only those of a yes or no."""
+    different = set(field.labels)
+    counted = "int" in field.dtype and field.low >= 0 and field.high < MOST_CLASSES
+    return different <= {0.0, 1.0} or (counted and len(different) * FEW_ALIKE <= len(field.labels))
 
 
 def examples(split: Pass, first: FirstLoss) -> Examples | None:
@@ -101,7 +113,10 @@ def _input_names(tensors: dict[str, Tensor], samples: int, first: FirstLoss) -> 
     rows = [
         name
         for name, tensor in tensors.items()
-        if tensor.ndim > 1 and len(tensor) == samples and name not in first.targets and not tensor.is_complex()
+        if tensor.ndim > 1
+        and len(tensor) == samples
+        and name not in (*first.targets, *first.written)
+        and not tensor.is_complex()
     ]
     seen = [name for name in rows if name in first.inputs]
     return seen or rows

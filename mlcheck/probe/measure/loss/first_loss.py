@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from statistics import mean, stdev
 from typing import Any, ClassVar, Self
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import first_batches
+from mlcheck.probe.measure.loss.compared_by_hand import compared_by_hand, has_one_a_sample
 from mlcheck.probe.measure.loss.floors import REACHED, Floors, floors, mean_loss
 from mlcheck.probe.measure.loss.loss_scene import LossScene
 from mlcheck.probe.measure.loss.losses import LossCall
@@ -66,7 +66,8 @@ class FirstLoss:
     """Losses of untrained steps, with optimizers held still.
 
     `inputs` and `targets` name the tensors of a batch that a model or a loss received. Where no loss of torch is seen,
-    `compared` names those of several numbers a sample that no model received and the loss depends on. `tiled` is how
+    `compared` names those of several numbers a sample that no model received and the loss depends on, `written` those
+    of one. `tiled` is how
     the value that backward sees grows when every sample is in the batch twice: 1 for a mean, 2 for a sum, `growths`
     the same for each of the losses. A loss that draws random numbers is averaged over some draws, and `tiled_error` is
     the standard error of its growth. `values` are those of each batch. `plain_mean` says that a term of what backward
@@ -81,6 +82,7 @@ class FirstLoss:
     inputs: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     compared: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
     values: list[float] = field(default_factory=list)
     place: Location = field(default_factory=Location)
     penalty: Penalty | None = None
@@ -105,11 +107,14 @@ class FirstLoss:
         if tiled is not None and abs(tiled - 1) > SAME and LossScene(trial, batches[0], seed=1).value != first.value:
             tiled, error = _averaged(trial, batches[0], twice)
         inputs = _named(batches[0], first.inputs)
+        by_hand = () if first.seen or not inputs else compared_by_hand(trial, batches[0], inputs, first.value)
+        single = tuple(name for name, leaf in leaves(batches[0]) if name in by_hand and has_one_a_sample(leaf))
         return cls(
             losses=[_fact(call, pull, size or 1, scenes, first.alone(call)) for call, pull in first.seen],
             inputs=inputs,
             targets=_targets(batches[0], [call for call, _ in first.seen]),
-            compared=() if first.seen or not inputs else _compared(trial, batches[0], inputs, first.value),
+            compared=tuple(name for name in by_hand if name not in single),
+            written=single,
             values=[scene.value for scene in scenes],
             place=first.place,
             penalty=penalty_of(scenes),
@@ -218,22 +223,6 @@ def _same_values(one: Tensor, other: Tensor) -> bool:
     if one.numel() != other.numel() or not one.numel():
         return False
     return torch.equal(one.detach().double().flatten(), other.detach().double().flatten())
-
-
-def _compared(trial: Trial, batch: Any, inputs: tuple[str, ...], value: float) -> tuple[str, ...]:
-    """What the loss depends on beside the model's inputs: it changes when samples exchange it."""
-    found = []
-    for name, leaf in leaves(batch):
-        if name in inputs or leaf.ndim < 2 or not leaf.is_floating_point():
-            continue
-        with suppress(Exception):  # a program that insists on how its parts belong together
-            if LossScene(trial, _exchanged(batch, leaf)).value != value:
-                found.append(name)
-    return tuple(found)
-
-
-def _exchanged(batch: Any, leaf: Tensor) -> Any:
-    return map_tensors(batch, lambda tensor: tensor.roll(1, 0) if tensor is leaf else tensor)
 
 
 def _twice(batch: Any, size: int) -> Any:
