@@ -12,6 +12,7 @@ from mlcheck.probe.measure.data.label_tokens import LabelTokens, label_tokens
 from mlcheck.probe.measure.data.overlapped import Overlapped
 from mlcheck.probe.measure.data.passes import Passes
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.model.hidden_places import HiddenPlaces
 
 NEARLY = {True: 0.99, False: 0.999}
 WORSE = 0.03
@@ -20,9 +21,11 @@ TIMES = 15
 WORSE_BY_CLASS = 0.1
 
 
-def check(passes: Passes, first: FirstLoss, overlapped: Overlapped | None) -> Verdict:
+def check(passes: Passes, first: FirstLoss, overlapped: Overlapped | None, hidden: HiddenPlaces | None) -> Verdict:
     if overlapped is not None:
         return _overlapped(overlapped)
+    if hidden is not None and hidden.asked and hidden.shown == hidden.asked:
+        return _not_hidden(hidden)
     if (inside := contained_target(passes.training, first)) is not None:
         return _as_taught(inside) if passes.validation and is_left_out(inside, passes.validation) else _inside(inside)
     if (channel := target_channel(passes.training, first)) is not None:
@@ -57,6 +60,16 @@ def _overlapped(seen: Overlapped) -> Verdict:
     )
     finding = Finding(message, seen.place, help="let the target begin where the input ends: look at the slice of it")
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.horizon)
+
+
+def _not_hidden(seen: HiddenPlaces) -> Verdict:
+    message = (
+        f"the model sees what it is to fill in: {100 * seen.hidden:.3g} % of its answers count in the loss, others "
+        f"under other random numbers, and {seen.shown} of {seen.asked} that were asked about go by the very number of the "
+        "batch that they are compared with"
+    )
+    help_ = "put the mask in the place of what it hides (torch.where) before the model mixes places, not beside it"
+    return Verdict(Outcome.WARN, message, findings=(Finding(message, seen.place, help=help_),), looked_at=seen.asked)
 
 
 def _inside(seen: Contained) -> Verdict:
