@@ -7,20 +7,24 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.loss.pairing import Pairing, Strayed
+from mlcheck.probe.measure.loss.view_pairs import ViewPairs
 from mlcheck.probe.measure.model.exchanges import SINGLE_PRECISION_ROUNDING
 from mlcheck.probe.measure.model.independence import ROUNDING, BatchIndependence
 from mlcheck.probe.measure.names import part_of
 
 _MANY = 1e3
+_FEW_ROWS = 4
 
 
-def check(seen: BatchIndependence, pairing: Pairing | None) -> Verdict:
+def check(seen: BatchIndependence, pairing: Pairing | None, views: ViewPairs | None) -> Verdict:
     if seen.displaced:
         return _displaced(seen)
     if seen.swallowed:
         return _swallowed(seen)
     if not seen.deviation and pairing and pairing.strayed:
         return _strayed(pairing)
+    if views and len(views.mistaken) == views.asked >= _FEW_ROWS:
+        return _mistaken(views)
     if not seen.deviation:
         summary = f"a row of {seen.rows} is bitwise the same whichever rows surround it"
         return Verdict(Outcome.PASS, summary, numbers={"deviation": 0.0}, looked_at=seen.rows)
@@ -72,6 +76,17 @@ def _strayed(pairing: Pairing) -> Verdict:
     how = "look at what reorders one side before the loss: sort, roll, flip, a shuffle, repeat for repeat_interleave"
     finding = Finding(message, pairing.place, help=how)
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=pairing.looked_at)
+
+
+def _mistaken(views: ViewPairs) -> Verdict:
+    one = views.mistaken[0]
+    message = (
+        f"the loss takes views of other samples for the right ones: the target of row {one.row}, a view of sample "
+        f"{one.sample}, is column {one.target}, and the other view of that sample is column {one.mate} (so it is of "
+        f"all {views.asked} rows asked about)"
+    )
+    how = "look at how the views are put together: after cat, the other view of row i is i + n; after stack, i ^ 1"
+    return Verdict(Outcome.WARN, message, findings=(Finding(message, views.place, help=how),), looked_at=views.asked)
 
 
 def _reshaped(pairing: Pairing, one: Strayed) -> Verdict:

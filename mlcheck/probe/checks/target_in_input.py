@@ -65,8 +65,8 @@ def _overlapped(seen: Overlapped) -> Verdict:
 def _not_hidden(seen: HiddenPlaces) -> Verdict:
     message = (
         f"the model sees what it is to fill in: {100 * seen.hidden:.3g} % of its answers count in the loss, others "
-        f"under other random numbers, and {seen.shown} of {seen.asked} that were asked about go by the very number of the "
-        "batch that they are compared with"
+        f"under other random numbers, and {seen.shown} of {seen.asked} that were asked about go by the very number of "
+        "the batch that they are compared with"
     )
     help_ = "put the mask in the place of what it hides (torch.where) before the model mixes places, not beside it"
     return Verdict(Outcome.WARN, message, findings=(Finding(message, seen.place, help=help_),), looked_at=seen.asked)

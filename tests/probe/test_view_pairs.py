@@ -1,0 +1,78 @@
+"""Contrastive losses that look for the other view of a sample, and for one of another sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from probe_programs import ask, says, trial_of
+from torch import Tensor, nn
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
+
+N = 16
+
+
+def stacked(target: Any) -> Any:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        codes = F.normalize(model(torch.cat([batch[0], batch[1]])), dim=1)
+        scores = (codes @ codes.T / 0.2).masked_fill(torch.eye(2 * N, dtype=torch.bool), -1e4)
+        return F.cross_entropy(scores, target)
+
+    return loss
+
+
+def beside(order: Any) -> Any:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        mine, theirs = model(batch[0]), model(batch[1])
+        return F.cross_entropy(mine @ theirs.T, order) + F.cross_entropy(theirs @ mine.T, order)
+
+    return loss
+
+
+def of_views(loss: Any, norm: bool = False) -> Trial:
+    samples = [torch.randn(N, 8) for _ in range(2)]
+    batches = [(x + 0.1 * torch.randn(N, 8), x + 0.1 * torch.randn(N, 8)) for x in samples]
+    middle = nn.BatchNorm1d(32) if norm else nn.Identity()
+    return trial_of(nn.Sequential(nn.Linear(8, 32), middle, nn.ReLU(), nn.Linear(32, 6)), batches, loss)
+
+
+WRONG: dict[str, Any] = {
+    "neighbours": stacked(torch.arange(2 * N) ^ 1),
+    "the next": stacked(torch.arange(2 * N).roll(1)),
+    "the other way round": beside(torch.arange(N).flip(0)),
+}
+
+
+@pytest.mark.parametrize("norm", [False, True])
+@pytest.mark.parametrize("how", WRONG)
+def test_a_view_of_another_sample(how: str, norm: bool) -> None:
+    verdict = ask("batch-mixing", of_views(WRONG[how], norm))
+    says(verdict, Outcome.WARN, "takes views of other samples for the right ones")
+
+
+RIGHT: dict[str, Any] = {
+    "stacked": stacked(torch.arange(2 * N).roll(N)),
+    "beside each other": beside(torch.arange(N)),
+    "by class": lambda model, batch: F.cross_entropy(model(batch[0]) + model(batch[1]), torch.arange(N) % 6),
+    "what comes next": lambda model, batch: F.cross_entropy(
+        2 * model(batch[0])[:-1] @ model(batch[0]).T, torch.arange(1, N)
+    ),
+}
+
+
+@pytest.mark.parametrize("norm", [False, True])
+@pytest.mark.parametrize("how", RIGHT)
+def test_a_view_of_its_own(how: str, norm: bool) -> None:
+    assert ask("batch-mixing", of_views(RIGHT[how], norm)).outcome is not Outcome.WARN
+
+
+def test_one_of_three_views_is_enough() -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        codes = model(torch.cat([batch[0], batch[1], batch[0] * batch[1]]))
+        return F.cross_entropy(codes @ codes.T - 1e4 * torch.eye(3 * N), torch.arange(3 * N).roll(N))
+
+    assert ask("batch-mixing", of_views(loss)).outcome is not Outcome.WARN
