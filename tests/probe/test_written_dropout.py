@@ -65,6 +65,21 @@ def test_a_classifier_that_is_disturbed_in_evaluation(form: str) -> None:
     says(ask("random-evaluation", program(change, always=False)), Outcome.PASS)
 
 
+REGRESSIONS: list[Any] = [F.mse_loss, lambda said, wanted: (said - wanted).cosh().log().mean()]
+
+
+@pytest.mark.parametrize("loss", REGRESSIONS)
+def test_a_regression_that_is_disturbed_in_evaluation(loss: Any) -> None:
+    def said(model: Any, batch: Any) -> Tensor:
+        answer: Tensor = loss(model(batch[0])[:, 0], batch[1])
+        return answer
+
+    for form, outcome in ((ADDING["noise"], Outcome.WARN), (SAMPLED["of a learnt size"], Outcome.INCONCLUSIVE)):
+        batches = [(x, x.sum(1)) for x, _ in classes(8)]
+        again = trial_of(program(form).models["model"], batches, said)
+        assert ask("random-evaluation", again).outcome is outcome
+
+
 @pytest.mark.parametrize("form", SAMPLED)
 def test_what_a_classifier_samples_is_left_open(form: str) -> None:
     verdict = ask("random-evaluation", program(SAMPLED[form]))

@@ -34,7 +34,7 @@ def check(seen: Evaluation, first: FirstLoss | None, kept: Kept | None) -> Verdi
         name, place = seen.training[0]
         message = f"two evaluations of a batch differ: {name} is in training mode{_pair(differing)}"
         return Verdict(Outcome.WARN, message, findings=(Finding(message, place),), looked_at=2)
-    if (disturbed := _disturbed(seen)) and first and _classifies(first):
+    if (disturbed := _disturbed(seen)) and first and _tells_labels(first):
         message = f"{disturbed} in evaluation too, and two evaluations of a batch differ{_pair(differing)}"
         finding = Finding(message, (*seen.hiding, *seen.jittering)[0], help="do so only where self.training is True")
         return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=2)
@@ -66,11 +66,16 @@ def _disturbed(seen: Evaluation) -> str:
     return "the model adds random numbers to its values" if seen.jittering else ""
 
 
-def _classifies(first: FirstLoss) -> bool:
-    """One class a sample is what the model is trained to tell: nothing is to be filled in, denoised or sampled."""
-    return bool(first.losses) and all(
-        loss.kind in _OF_CLASSES and math.prod(loss.target_shape) == first.samples for loss in first.losses
-    )
+def _tells_labels(first: FirstLoss) -> bool:
+    """One class or number a sample is what the model is trained to tell: nothing is to be filled in or denoised.
+
+    A number has to be in the batch, and not among what the model is given.
+    """
+    if not first.losses:
+        return bool(first.written) and not first.compared
+    single = all(math.prod(loss.target_shape) == first.samples for loss in first.losses)
+    given = bool(first.targets) and not {*first.targets} & {*first.inputs}
+    return single and (given or all(loss.kind in _OF_CLASSES for loss in first.losses))
 
 
 def _differ(one: float, other: float) -> bool:
