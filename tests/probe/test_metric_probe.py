@@ -314,3 +314,17 @@ def retrieved(scores: Tensor, _: Tensor) -> dict[str, Any]:
 
 def test_a_metric_that_ranks_the_samples_of_its_batch_is_divided_once() -> None:
     assert ask("metric-wrong", evaluating(retrieved)).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_an_evaluation_that_puts_its_samples_in_another_order(both: bool) -> None:
+    """Sorted by their first number, as sequences are by their lengths: with their labels, or by a slip without."""
+    trial = evaluating(RIGHT["share"][0], 5, sure(5))
+    model = trial.models["model"]
+
+    def evaluate(batch: Any) -> dict[str, Any]:
+        order = batch[0][:, 0].argsort()
+        return {"accuracy": share(model(batch[0][order]).argmax(1), batch[1][order] if both else batch[1])}
+
+    trial.evaluate_step = evaluate
+    assert ask("metric-wrong", trial).outcome is (Outcome.PASS if both else Outcome.WARN)

@@ -375,3 +375,28 @@ def test_samples_compared_in_random_pairs_within_the_step() -> None:
     for seed in range(4):
         torch.manual_seed(seed)
         says(ask("batch-mixing", trial_of(mlp(16, 1), classes(8), loss)), Outcome.PASS)
+
+
+class Packed(nn.Module):
+    """Takes its samples by falling length, and no others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.out = nn.GRU(4, 8, batch_first=True), nn.Linear(8, 5)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        packed = nn.utils.rnn.pack_padded_sequence(x.unflatten(1, (2, 4)).repeat(1, 4, 1), lengths, batch_first=True)
+        said: Tensor = self.out(self.rnn(packed)[1][-1])
+        return said
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_a_model_that_takes_sorted_samples_only(both: bool) -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        lengths, order = batch[2].sort(descending=True)
+        return F.cross_entropy(model(batch[0][order], lengths), batch[1][order] if both else batch[1])
+
+    lengths = 1 + torch.randperm(32, generator=torch.Generator().manual_seed(0)) // 4
+    verdict = ask("batch-mixing", trial_of(Packed(), [(x, y, lengths) for x, y in classes(8)], loss))
+    assert verdict.outcome is (Outcome.INCONCLUSIVE if both else Outcome.FAIL), verdict
+    assert ("must be sorted" in verdict.reason) is both

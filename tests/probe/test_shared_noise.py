@@ -28,6 +28,7 @@ SHARED: dict[str, Any] = {
     "of the first row": lambda mean, std: mean + std * torch.randn_like(mean[0]),
     "one row, repeated": lambda mean, std: torch.randn(1, 4).expand(len(mean), 4).mul(std).add(mean),
     "one number": lambda mean, std: mean + torch.randn(1) * std,
+    "in one operation": lambda mean, std: torch.addcmul(mean, torch.randn(1, 4).repeat(len(mean), 1), std),
     "in place": lambda mean, std: mean + std.mul(torch.empty(4).normal_()),
 }
 
@@ -42,6 +43,7 @@ OWN: dict[str, Any] = {
     "like the deviation": lambda mean, std: mean + torch.randn_like(std) * std,
     "in shape": lambda mean, std: mean + std * torch.randn(*std.shape),
     "a distribution": lambda mean, std: torch.distributions.Normal(mean, std).rsample(),
+    "in one operation": lambda mean, std: torch.addcmul(mean, torch.randn_like(std), std),
     "a number each": lambda mean, std: mean + std * torch.randn(len(mean), 1),
     "several draws": lambda mean, std: (mean + std * torch.randn(3, *std.shape)).mean(0),
 }

@@ -25,6 +25,9 @@ def check(seen: BatchIndependence, pairing: Pairing | None, views: ViewPairs | N
         return _strayed(pairing)
     if views and len(views.mistaken) == views.asked >= _FEW_ROWS:
         return _mistaken(views)
+    if seen.refused:
+        reason = f"changed for this probe, the program raised {seen.refused}; as it is, it does not"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=seen.rows)
     if not seen.deviation:
         summary = f"a row of {seen.rows} is bitwise the same whichever rows surround it"
         return Verdict(Outcome.PASS, summary, numbers={"deviation": 0.0}, looked_at=seen.rows)

@@ -27,6 +27,7 @@ from mlcheck.probe.measure.model.noise import NoNoise
 from mlcheck.probe.measure.model.stacked import stacks_samples
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch, Names
 from mlcheck.probe.measure.tree import leaves, map_tensors
+from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import Trial
 
 ROUNDING = 1e-9
@@ -42,6 +43,7 @@ class BatchIndependence:
     joined end to end, `rows` samples were joined and compared with each alone. `displaced` is the deviation of rows
     that all stand at another place, in the opposite order, 0 where rounding explains it; only where rows are
     independent of one another. `swallowed` says that they meet in `first_module` and all get one and the same answer.
+    `refused` is the error that other rows in their place made the model raise: then nothing else is known.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -55,6 +57,7 @@ class BatchIndependence:
     first_module: str
     displaced: float = 0.0
     swallowed: bool = False
+    refused: str = ""
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
@@ -74,7 +77,10 @@ class BatchIndependence:
                 )
             if not any(tensor.ndim and tensor.shape[0] == call.rows for tensor in call.replay()):
                 raise NotMeasured("the model's output has no batch dimension")
-            gap = deviation(call, call.module, (call.args, call.kwargs))
+            try:
+                gap = deviation(call, call.module, (call.args, call.kwargs))
+            except Exception as error:  # rows that have to be sorted, say
+                return cls(call.name, call.rows, 0.0, None, None, "", refused=error_line(error))
             if gap and call.draws_noise():
                 # noise belongs to a place, and a model may sort its rows
                 stack.enter_context(NoNoise())  # type: ignore[no-untyped-call]
@@ -196,7 +202,7 @@ def _exact_deviation(call: CapturedCall) -> float | None:
 
 def _other_axis_is_independent(call: CapturedCall) -> bool:
     """Whether dimension 1 behaves as a batch dimension should."""
-    inputs = [t for t in _tensors((call.args, call.kwargs)) if t.ndim > 1]
+    inputs = [t for _, t in leaves((call.args, call.kwargs)) if t.ndim > 1]
     outputs = [t for t in call.replay() if t.ndim > 1]
     width = inputs[0].shape[1] if inputs else 0
     if width < 3 or not outputs or any(t.shape[1] != width for t in inputs + outputs):
@@ -209,7 +215,7 @@ def _other_axis_is_independent(call: CapturedCall) -> bool:
 
 def _poisoned(call: CapturedCall) -> int | None:
     """How many rows besides the first turn NaN when the first is; None for inputs without NaN (tokens)."""
-    inputs = _tensors((call.args, call.kwargs))
+    inputs = [tensor for _, tensor in leaves((call.args, call.kwargs))]
     if not any(tensor.is_floating_point() for tensor in inputs):
         return None
 
@@ -249,14 +255,10 @@ def _outputs(call: CapturedCall, arguments: Arguments, stay: Tensor) -> list[tup
     seen: list[tuple[torch.nn.Module, Tensor]] = []
 
     def observe(module: torch.nn.Module, output: Any) -> None:
-        first = next(iter(_tensors(output)), None)
+        first = next((tensor for _, tensor in leaves(output)), None)
         if first is not None and first.ndim and first.shape[0] == call.rows:
             seen.append((module, first.index_select(0, stay.to(first.device))))
 
     with ModuleWatch(observe=observe):
         call.replay(arguments)
     return seen
-
-
-def _tensors(arguments: Any) -> list[Tensor]:
-    return [tensor for _, tensor in leaves(arguments)]

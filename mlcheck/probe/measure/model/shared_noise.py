@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mlcheck.core.finding import Location
@@ -25,7 +25,7 @@ _NORMAL = {"randn", "randn_like", "normal", "normal_"}
 _JOINING = {
     getattr(home, name)
     for home in (torch, Tensor)
-    for name in ("add", "sub", "mul", "add_", "sub_", "mul_")
+    for name in ("add", "sub", "mul", "addcmul", "add_", "sub_", "mul_", "addcmul_")
     if hasattr(home, name)
 } | {getattr(Tensor, f"__{name}__") for name in ("add", "radd", "iadd", "sub", "rsub", "isub", "mul", "rmul", "imul")}
 _FEW = 3
@@ -106,10 +106,11 @@ class _Draws(TorchFunctionMode):
             self._drawn[id(result)] = result, tuple(result.shape)
         elif tensors and id(tensors[0]) in self._drawn and all(id(one) in self._drawn for one in tensors):
             self._drawn[id(result)] = result, self._drawn[id(tensors[0])][1]
-        elif func in _JOINING and len(tensors) == 2:
-            noise, values = tensors if id(tensors[0]) in self._drawn else reversed(tensors)
-            if id(noise) in self._drawn and not isinstance(values, torch.nn.Parameter):
-                self._join(name.strip("_"), noise, values)
+        elif func in _JOINING:
+            noise = [one for one in tensors if id(one) in self._drawn]
+            values = [one for one in tensors if id(one) not in self._drawn and not isinstance(one, nn.Parameter)]
+            if noise and values:
+                self._join(name.strip("_"), noise[0], max(values, key=lambda one: one.requires_grad))
 
     def _join(self, operation: str, noise: Tensor, values: Tensor) -> None:
         """What is given to a model may be changed on purpose, all samples alike, by a number a channel."""

@@ -18,7 +18,8 @@ from torch import Tensor
 from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.loss.losses import LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
-from mlcheck.probe.measure.modules import ModuleWatch
+from mlcheck.probe.measure.model.row_order import order_given
+from mlcheck.probe.measure.modules import ModelCall, ModuleWatch
 from mlcheck.probe.measure.training.gradients import GradientWatch, loss_of_step
 from mlcheck.probe.measure.tree import copied, leaves, map_tensors
 from mlcheck.probe.measure.validation.class_scores import class_counts, scored_classes
@@ -77,14 +78,14 @@ class Answered:
 
 
 def _answers(trial: Trial, batch: Any, scored: frozenset[int]) -> Answers | None:
-    losses = LossWatch()
+    losses, calls = LossWatch(), list[ModelCall]()
     with losses:
-        given, outputs = _evaluated(trial, batch, None)
+        given, outputs = _evaluated(trial, batch, None, calls)
     pair = _pair(batch, outputs, losses)
     if pair is None or not given:
         return None
     output, label = pair
-    said, others = _said_and_not(label)
+    said, others = _said_and_not(label, order_given(batch, calls))
     classes = _classes(output, label)
     if classes > int(label.max()) + 1 and classes not in scored | class_counts(losses):
         return None  # as many numbers as an embedding has
@@ -110,29 +111,32 @@ def _pair(batch: Any, outputs: list[Tensor], losses: LossWatch) -> tuple[Tensor,
     return pairs[0] if len(pairs) == 1 else None
 
 
-def _said_and_not(label: Tensor) -> tuple[Tensor, Tensor]:
-    """The classes of the labels, and for each another one."""
+def _said_and_not(label: Tensor, order: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The classes of the labels, in the order that the model has the samples in, and for each another one."""
     known = label.long().clamp(min=0)  # below 0 is what a loss leaves out
+    known = known if order is None or len(order) != len(known) else known[order.to(known.device)]
     return known, (known + 1) % max(2, int(label.max()) + 1)
 
 
 def _learned_upside_down(trial: Trial) -> bool:
     """Whether the loss of a training batch is larger where every answer is right than where every one is wrong."""
-    losses, batch = LossWatch(), first_batches(trial, 1)[0]
+    losses, batch, calls = LossWatch(), first_batches(trial, 1)[0], list[ModelCall]()
     with losses:
-        _, outputs = _trained(trial, batch, None)
+        _, outputs = _trained(trial, batch, None, calls)
     pair = _pair(batch, outputs, losses)
     if pair is None:
         return False
     output, label = pair
     right, wrong = (
         [_trained(trial, batch, _scores(output, one, _classes(output, label), scale))[0] for scale in SCALES]
-        for one in _said_and_not(label)
+        for one in _said_and_not(label, order_given(batch, calls))
     )
     return all(best > worst for best, worst in zip(right, wrong))
 
 
-def _trained(trial: Trial, batch: Any, answer: Tensor | None) -> tuple[float, list[Tensor]]:
+def _trained(
+    trial: Trial, batch: Any, answer: Tensor | None, calls: list[ModelCall] | None = None
+) -> tuple[float, list[Tensor]]:
     """The loss of a training step on the batch and what its models gave; NaN where an answer is refused."""
     given: list[Tensor] = []
 
@@ -142,17 +146,21 @@ def _trained(trial: Trial, batch: Any, answer: Tensor | None) -> tuple[float, li
         fits = answer is not None and isinstance(output, Tensor) and output.shape == answer.shape
         return output - output.detach() + answer.to(output) if fits and answer is not None else output
 
-    watch = GradientWatch([])
+    watch, modules = GradientWatch([]), ModuleWatch(reply=reply)
     try:
-        with restored(trial), ModuleWatch(reply=reply), watch:
+        with restored(trial), modules, watch:
             seed_all(0)
             trial.train_step(copied(batch), 0)
     except Exception:
         return math.nan, []
+    if calls is not None:
+        calls += modules.calls
     return loss_of_step(watch.backwards), given
 
 
-def _evaluated(trial: Trial, batch: Any, answer: Tensor | None) -> tuple[Metrics, list[Tensor]]:
+def _evaluated(
+    trial: Trial, batch: Any, answer: Tensor | None, calls: list[ModelCall] | None = None
+) -> tuple[Metrics, list[Tensor]]:
     """The metrics of the batch and what its models gave, or would have given; none where an answer is refused."""
     given: list[Tensor] = []
 
@@ -162,14 +170,17 @@ def _evaluated(trial: Trial, batch: Any, answer: Tensor | None) -> tuple[Metrics
         fits = answer is not None and isinstance(output, Tensor) and output.shape == answer.shape
         return answer.to(output) if fits and answer is not None else output
 
+    modules = ModuleWatch(reply=reply)
     try:
-        with restored(trial), ModuleWatch(reply=reply):
+        with restored(trial), modules:
             seed_all(0)
             metrics = metrics_alone(trial, copied(batch))
     except Exception:
         if answer is None:
             raise
         return {}, []
+    if calls is not None:
+        calls += modules.calls
     return numbers(metrics), given
 
 
