@@ -44,6 +44,7 @@ OWN: dict[str, Any] = {
     "in shape": lambda mean, std: mean + std * torch.randn(*std.shape),
     "a distribution": lambda mean, std: torch.distributions.Normal(mean, std).rsample(),
     "in one operation": lambda mean, std: torch.addcmul(mean, torch.randn_like(std), std),
+    "none yet": lambda mean, std: mean + 0.0 * torch.randn_like(mean),
     "a number each": lambda mean, std: mean + std * torch.randn(len(mean), 1),
     "several draws": lambda mean, std: (mean + std * torch.randn(3, *std.shape)).mean(0),
 }

@@ -169,3 +169,22 @@ def test_an_evaluation_after_which_the_model_answers_otherwise() -> None:
     says(moving, Outcome.WARN, "evaluating changed `mean`, and the model answers otherwise since")
     for model in (Observed(always=False), Observed(always=True, used=False)):
         says(ask("missing-eval-mode", trial_of(model, classes(8), cross_entropy)), Outcome.PASS)
+
+
+@pytest.mark.parametrize(("times", "outcome"), [(1, Outcome.FAIL), (8, Outcome.INCONCLUSIVE)])
+@pytest.mark.parametrize("functional", [False, True])
+def test_dropout_that_is_drawn_several_times_for_one_answer(functional: bool, times: int, outcome: Outcome) -> None:
+    if functional:
+        model: nn.Module = Function(lambda layers, x: layers["net"](F.dropout(x, 0.3)), net=mlp())
+    else:
+        model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, 5))
+
+    def evaluate(batch: Any) -> dict[str, float]:
+        model.train(not functional)
+        with torch.no_grad():
+            said = torch.stack([model(batch[0]) for _ in range(times)])
+        return {"val_loss": float(F.cross_entropy(said.mean(0), batch[1]))}
+
+    trial = trial_of(model, classes(8), cross_entropy, evaluate=evaluate)
+    rule = "random-evaluation" if functional else "missing-eval-mode"
+    assert ask(rule, trial).outcome is outcome

@@ -18,6 +18,10 @@ _OF_CLASSES = {"cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cros
 def check(seen: Evaluation, first: FirstLoss | None, kept: Kept | None) -> Verdict:
     differing = {name: pair for name, pair in seen.metrics.items() if _differ(*pair)}
     where = f"; {seen.first_difference} is the first to differ" if seen.first_difference else ""
+    if (seen.dropouts or seen.training) and seen.samples_dropout and (differing or seen.first_difference):
+        told = f"the model is asked the same {seen.asked} times, as for Monte Carlo dropout"
+        reason = f"dropout is on in evaluation, and {told}{_pair(differing)}: fix its seed if the metric must repeat"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=2)
     if seen.dropouts and (differing or seen.first_difference):
         drop = seen.dropouts[0]
         message = f"{drop.name} drops values in evaluation: {drop.why}{_pair(differing)}"

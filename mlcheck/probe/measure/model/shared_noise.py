@@ -120,5 +120,6 @@ class _Draws(TorchFunctionMode):
         spread = noise.expand_as(values)
         drawn = self._drawn[id(noise)][1]
         full = noise.numel() >= values[0].numel() > 1
-        if bool((spread == spread[:1]).all()) and (values.requires_grad or full):
+        alike = bool((spread == spread[:1]).all()) and bool((spread != 0).any())  # noise may be faded in
+        if alike and (values.requires_grad or full):
             self.found.append(Shared(drawn, tuple(values.shape), operation, user_location()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -12,15 +13,17 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from mlcheck.core.finding import Location
+from mlcheck.probe.measure.data.sample_tensors import digest
 from mlcheck.probe.measure.loss.losses import FunctionalDropout, LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
-from mlcheck.probe.measure.modules import ModuleWatch, Names
+from mlcheck.probe.measure.modules import ModelCall, ModuleWatch, Names
 from mlcheck.probe.measure.tree import copied, leaves, map_tensors
 from mlcheck.probe.measure.validation.logged import metrics_alone, numbers
 from mlcheck.probe.measure.validation.thinning import Thinning
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
+_SEVERAL = 5
 _BY_HAND = "dropout written by hand"
 _ALWAYS = "its mask of random zeros, scaled by what it keeps, is drawn whatever the mode"
 
@@ -34,7 +37,8 @@ class Evaluation:
     every metric, `first_difference` the module whose output was the first to differ, `draws` the places where
     the evaluation drew random numbers. `repeats` is False where the program draws its batches itself, so that the
     two need not have been the same. `first_nan` is the first module that gave NaN. `hiding` and `jittering` are places
-    of a model in evaluation mode that multiply values by random zeros and ones, and that add random numbers.
+    of a model in evaluation mode that multiply values by random zeros and ones, and that add random numbers. `asked` is
+    how often one model was given the same.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -54,6 +58,12 @@ class Evaluation:
     first_nan: str = ""
     hiding: tuple[Location, ...] = ()
     jittering: tuple[Location, ...] = ()
+    asked: int = 1
+
+    @property
+    def samples_dropout(self) -> bool:
+        """Whether what dropout leaves is drawn several times and put together: Monte Carlo dropout."""
+        return self.asked >= _SEVERAL and not self.changed_buffers
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
@@ -83,6 +93,7 @@ class Evaluation:
             ),
             hiding=first.hiding,
             jittering=first.jittering,
+            asked=_asked(first.modules.calls),
         )
 
 
@@ -108,6 +119,14 @@ class _Pass:
         """Within vmap an output is a stand-in for many, which means nothing outside of it."""
         kept = [t.detach().clone() for _, t in leaves(output) if not is_functorch_wrapped_tensor(t)]
         self.outputs.append((module, kept))
+
+
+def _asked(calls: list[ModelCall]) -> int:
+    """The most calls of one module with the same tensors."""
+    given = Counter(
+        (id(call.module), digest([tensor.detach() for _, tensor in leaves((call.args, call.kwargs))])) for call in calls
+    )
+    return max(given.values(), default=0)
 
 
 def _validation_batch(trial: Trial) -> Any:

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.model.row_order import order_given
 from mlcheck.probe.measure.modules import ModelCall, ModuleWatch
 from mlcheck.probe.measure.tree import batch_size, copied, leaves, map_tensors, rows
 from mlcheck.probe.measure.validation.class_scores import scored_classes
@@ -129,6 +130,8 @@ def _references(calls: list[ModelCall], batch: Any, size: int, scored: frozenset
     if len(calls) != 1 or len(labels) != 1 or not isinstance(calls[0].output, Tensor):
         return {}
     scores, truth = calls[0].output.detach().double().cpu(), labels[0].long().cpu()
+    order = order_given(batch, calls)
+    truth = truth if order is None else truth[order]
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
     if scores.shape == (size,):
