@@ -241,6 +241,21 @@ def test_samples_sorted_as_a_whole_pass() -> None:
     says(ask("collate-mixes-samples", trial_on(sequences(), collate_fn=sorts_samples)), Outcome.PASS, "all 32 inputs")
 
 
+def test_labels_that_a_collate_function_loses_now_and_then() -> None:
+    def at_times(batch: list[Any]) -> Any:
+        x, y = default_collate(batch)
+        return (x, y) if torch.rand(()) < 0.7 else (x[torch.randperm(len(x))], y)
+
+    def together(batch: list[Any]) -> Any:
+        x, y = default_collate(batch)
+        order = torch.randperm(len(x))
+        return x[order], y[order]
+
+    verdict = ask("collate-mixes-samples", trial_on(clusters(), collate_fn=at_times))
+    says(verdict, Outcome.FAIL, "the labels of other samples")
+    says(ask("collate-mixes-samples", trial_on(clusters(), collate_fn=together)), Outcome.PASS)
+
+
 def test_mixed_samples_are_left_open() -> None:
     assert ask("collate-mixes-samples", trial_on(clusters(), collate_fn=mixes)).outcome is Outcome.INCONCLUSIVE
     assert ask("collate-mixes-samples", trial_on(clusters())).outcome is Outcome.SKIP

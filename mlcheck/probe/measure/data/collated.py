@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -23,6 +24,7 @@ from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import Trial
 
 SAMPLES = 32
+DRAWS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,18 @@ class Collated:
             raise NotMeasured("the training loader does not read from a data set that can be asked for a sample")
         if loader.collate_fn is default_collate or loader.batch_size is None:
             raise NotMeasured("batches are put together by torch's own collate function")
-        samples, batch = _batch(loader)
+        raw = _read(loader)
+        first = cls._once(loader, raw, 0)
+        for seed in range(1, DRAWS if not (first.apart or first.repeated) else 1):
+            with suppress(NotMeasured):  # what a function does now and then only
+                again = cls._once(loader, raw, seed)
+                if again.apart or again.repeated:
+                    return again
+        return first
+
+    @classmethod
+    def _once(cls, loader: DataLoader[Any], raw: list[Any], seed: int) -> Self:
+        samples, batch = _batch(loader, raw, seed)
         if name := _repeated(samples, batch):
             return cls(len(samples), part_of("batch", name), "", 0, _place(loader.collate_fn), True)
         label = _label(samples, batch)
@@ -75,15 +88,22 @@ class Collated:
 Parts = dict[str, Tensor]
 
 
-def _batch(loader: DataLoader[Any]) -> tuple[list[Parts], Any]:
-    """Distinct samples with different labels, read by index, and what the collate function makes of them."""
+def _read(loader: DataLoader[Any]) -> list[Any]:
+    """Samples, read by index."""
     seed_all(0)
     size = len(loader.dataset)  # type: ignore[arg-type]
     order = torch.randperm(size, generator=torch.Generator().manual_seed(0))[:SAMPLES].tolist()
     try:
-        raw = [loader.dataset[index] for index in order]
-        samples = [dict(sample_leaves(sample)) for sample in raw]
-        return samples, loader.collate_fn(raw)
+        return [loader.dataset[index] for index in order]
+    except Exception as error:
+        raise inconclusive(f"samples cannot be read one by one: {error_line(error)}") from error
+
+
+def _batch(loader: DataLoader[Any], raw: list[Any], seed: int) -> tuple[list[Parts], Any]:
+    """What the samples hold, and what the collate function makes of them under these random numbers."""
+    seed_all(seed)
+    try:
+        return [dict(sample_leaves(sample)) for sample in raw], loader.collate_fn(list(raw))
     except Exception as error:
         raise inconclusive(f"samples cannot be read one by one: {error_line(error)}") from error
 

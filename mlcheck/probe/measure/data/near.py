@@ -139,6 +139,8 @@ def _dimension(around: Tensor) -> float:
 def shared_windows(training: Split, validation: Split) -> tuple[float, int] | None:
     """The share of validation samples that hold a stretch of a training sample, at another place, and its length.
 
+    Of the share is taken off twice that of those which hold such a stretch read backwards: values of few levels meet by
+    chance, in either direction.
     What comes at the same place in both may be the columns of a table, few values each, and no time at all.
     None where samples are no sequences of one length, or hold too few different numbers to tell stretches apart.
     """
@@ -150,9 +152,15 @@ def shared_windows(training: Split, validation: Split) -> tuple[float, int] | No
     if stretch > length or not _tells_apart(mine, stretch):
         return None
     fits = max(1, _MOST_WINDOWS // (length - stretch + 1))
-    known, asked = _windows(mine[:fits], stretch), _windows(theirs[:fits], stretch)
-    found = _moved(asked, known, length - stretch + 1) & _varied(asked)
-    return float(found.reshape(len(theirs[:fits]), -1).any(1).mean()), stretch
+    known = _windows(mine[:fits], stretch)
+    forwards, backwards = (_share(rows, known, stretch) for rows in (theirs[:fits], theirs[:fits, ::-1]))
+    return forwards - 2 * backwards, stretch
+
+
+def _share(rows: np.ndarray[Any, Any], known: np.ndarray[Any, Any], stretch: int) -> float:
+    asked = _windows(rows, stretch)
+    found = _moved(asked, known, rows.shape[1] - stretch + 1) & _varied(asked)
+    return float(found.reshape(len(rows), -1).any(1).mean())
 
 
 def _sequences(split: Split) -> np.ndarray[Any, Any] | None:
