@@ -205,7 +205,7 @@ def _not_as_named(name: str, known: str, trials: list[MetricTrial]) -> Finding |
     expected = next(iter(one.references[known].values()))
     return Finding(
         f"{name} is {one.whole[name]:.4g} on {plural(one.samples, 'sample')}, where the model's output and the labels "
-        f"give {expected:.4g}",
+        f"give {expected:.4g}{one.out_of_order(name, known)}",
         help="look at the axis of argmax, at what is compared with what, and at the threshold (logits: 0)",
         numbers={"reported": one.whole[name], "recomputed": expected},
     )

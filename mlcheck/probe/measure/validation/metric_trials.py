@@ -25,13 +25,15 @@ from mlcheck.trial.trial import Trial
 
 BATCHES = 3
 _NEAR = 0.01
+_SAME = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
 class MetricTrial:
     """One validation batch of `samples`. `references` are what each name may mean, computed from the model's output.
 
-    `crossed` says that each sample is compared with all others of its batch, as for retrieval.
+    `crossed` says that each sample is compared with all others of its batch, as for retrieval. Where the model is given
+    the samples in another order than they have in the batch, `unsorted` are the references for labels that stay.
     """
 
     samples: int
@@ -40,6 +42,13 @@ class MetricTrial:
     part: dict[str, float] = field(default_factory=dict)
     references: dict[str, dict[str, float]] = field(default_factory=dict)
     crossed: bool = False
+    unsorted: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def out_of_order(self, name: str, known: str) -> str:
+        """The end of a sentence on a metric that is none of its references."""
+        stays = self.unsorted.get(known, {}).values()
+        told = "; labels give the former that stay in the batch's order, while the model has the samples in another"
+        return told if any(abs(self.whole[name] - one) < _SAME for one in stays) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +94,10 @@ def _tried(trial: Trial, batch: Any, scored: frozenset[int]) -> MetricTrial:
     part = _without_errors(trial, rows(batch, torch.arange(size // 2 + 1)))
     halved = any(value and abs(whole.get(name, 0.0) / value - 2) < _NEAR for name, value in twice.items())
     crossed = halved and all(_crosses(trial, one, n) for one, n in ((batch, size), (doubled, 2 * size)))
-    return MetricTrial(size, whole, twice, part, _references(calls, batch, size, scored), crossed)
+    order = order_given(batch, calls)
+    references = _references(calls, batch, size, scored, order)
+    unsorted = {} if order is None else _references(calls, batch, size, scored, None)
+    return MetricTrial(size, whole, twice, part, references, crossed, unsorted)
 
 
 class _Crosses(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -123,14 +135,15 @@ def _without_errors(trial: Trial, batch: Any) -> dict[str, float]:
         return {}
 
 
-def _references(calls: list[ModelCall], batch: Any, size: int, scored: frozenset[int]) -> dict[str, dict[str, float]]:
+def _references(
+    calls: list[ModelCall], batch: Any, size: int, scored: frozenset[int], order: Tensor | None
+) -> dict[str, dict[str, float]]:
     """What the usual metrics are for the one model call's scores and the batch's one class label a sample."""
     labels = [t for _, t in leaves(batch) if t.ndim == 1 and len(t) == size and not t.is_complex()]
     labels = [t for t in labels if bool((t == t.long()).all()) and not bool((t < 0).any())]
     if len(calls) != 1 or len(labels) != 1 or not isinstance(calls[0].output, Tensor):
         return {}
     scores, truth = calls[0].output.detach().double().cpu(), labels[0].long().cpu()
-    order = order_given(batch, calls)
     truth = truth if order is None else truth[order]
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
