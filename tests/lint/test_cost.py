@@ -22,9 +22,9 @@ from mlcheck.lint.interpret.interpreter import Interpreter
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import Program
 from mlcheck.lint.run import LintSettings, run_lint
-from mlcheck.lint.sites import File, Named, Sites
-from mlcheck.lint.sites import walk as walking
+from mlcheck.lint.sites import File, Named, Sites, walking
 from mlcheck.lint.sites.scopes import Binding
+from mlcheck.lint.sites.walk import Walk
 from mlcheck.lint.work.tasks import Seen
 
 PROJECT = {
@@ -143,13 +143,13 @@ def test_only_what_is_connected_with_a_change_is_parsed_again(parsed: Counter[st
 
 def test_a_file_is_walked_once(parsed: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
     walked: Counter[int] = Counter()
-    run = walking.Walk._run
+    run = walking.walked
 
-    def counting(self: walking.Walk, tree: ast.Module) -> None:
+    def counting(tree: ast.Module) -> Walk:
         walked[id(tree)] += 1
-        run(self, tree)
+        return run(tree)
 
-    monkeypatch.setattr(walking.Walk, "_run", counting)
+    monkeypatch.setattr(walking, "walked", counting)
     run_lint(["."], LintSettings())
     assert sorted(walked.values()) == [1] * len(PROJECT)
 

@@ -8,8 +8,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode
 from mlcheck.lint.judging import draws_again, evaluates, names_evaluation
-from mlcheck.lint.nodes import before_methods, is_name, last_name, loads, stores, walk
+from mlcheck.lint.nodes import is_name, last_name, loads, stores, walk
 from mlcheck.lint.sites.evaluation.answers import is_decided, read_as_array
+from mlcheck.lint.sites.evaluation.collecting import collects
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "model call"
@@ -169,18 +170,7 @@ def _is_collected(forward: Forward, nothing_trains: bool) -> bool:
     since = all(mode.when is not None and mode.when.calls == forward.when.calls for mode in forward.modes)
     if "loader" not in ast.unparse(loop.node.iter).lower() or not (since or nothing_trains):
         return False
-    inside = walk(loop.node)
-    names = {
-        target.id
-        for node in inside
-        if isinstance(node, ast.Assign) and _made_of(node.value, call)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    appended = [
-        node for node in inside if isinstance(node, ast.Call) and last_name(node.func) == "append" and node.args
-    ]
-    return any(_made_of(node.args[0], call) or names & {last_name(_moved(node.args[0]))} for node in appended)
+    return collects(loop.node, call)
 
 
 def _helps(forward: Forward) -> bool:
@@ -245,21 +235,6 @@ def _generates(forward: Forward) -> bool:
         return False
     named = forward.functions[-1].lower().strip("_").split("_")[0] in ("generate", "translate", "transcribe", "greedy")
     return named and all(mode.when is not None and mode.when.calls == forward.when.calls for mode in forward.modes)
-
-
-_MOVES = ("cpu", "cuda", "to", "float", "squeeze", "flatten", "view", "reshape")
-
-
-def _moved(node: ast.expr) -> ast.expr:
-    """`model(x)` of `F.normalize(model(x).flatten(1), dim=1).cpu()`."""
-    node = before_methods(node, _MOVES)
-    while isinstance(node, ast.Call) and last_name(node.func) == "normalize" and node.args:
-        node = before_methods(node.args[0], _MOVES)
-    return node
-
-
-def _made_of(node: ast.expr, call: ast.AST) -> bool:
-    return _moved(node) is call
 
 
 def _whole(forward: Forward) -> Hashable:

@@ -11,8 +11,8 @@ from mlcheck.lint.nodes import assigned, is_name, last_name, loads, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops, straight
 from mlcheck.lint.sites.evaluation.begun_anew import begun_anew
 from mlcheck.lint.sites.evaluation.doubled import doubled
+from mlcheck.lint.sites.evaluation.dropped_sums import dropped_sums
 from mlcheck.lint.sites.iteration import iteration_of
-from mlcheck.lint.words import lines_with
 
 LOOKS_AT = "loop with a mean behind it"
 _LOSS = pattern(r"loss|criterion|cross_entropy|nll|mse")
@@ -33,15 +33,13 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="add up over the batches, and divide by their number behind the loop",
                     related=(file.place(loop.node, loop.context).location,),
                 )
-    for file in facts.sites.mentioning(["+"]):
-        for loop in for_loops(file) if _adds_and_divides(file.text) else ():
-            for sum_, thrown in _sums_dropped(loop):
-                yield Finding(
-                    f"What the loop adds up in `{ast.unparse(sum_.target)}` is thrown away here for its last batch",
-                    file.place(thrown, loop.context).location,
-                    help=f"divide the sum: `{ast.unparse(sum_.target)} /= ...`",
-                    related=(file.place(sum_, loop.context).location,),
-                )
+    for loop, sum_, thrown in dropped_sums(facts.sites):
+        yield Finding(
+            f"What the loop adds up in `{ast.unparse(sum_.target)}` is thrown away here for its last batch",
+            loop.file.place(thrown, loop.context).location,
+            help=f"divide the sum: `{ast.unparse(sum_.target)} /= ...`",
+            related=(loop.file.place(sum_, loop.context).location,),
+        )
     for file in facts.sites.mentioning(["+", ".append("]):
         for loop in for_loops(file) if "torch" in file.text else ():
             yield from _begun_anew(loop)
@@ -84,27 +82,6 @@ def _means_of_all(loop: LoopSite) -> dict[str, ast.BinOp]:
         for mean, total, count in _means(loop)
         if (count in added - {total} if isinstance(count, str) else _is_of_all(count, loop))
     }
-
-
-def _adds_and_divides(text: str) -> bool:
-    """Whether one name is added to, and given a quotient."""
-    added = {line.partition("+=")[0].strip() for line in lines_with("+=", text)}
-    return any("/" in line for name in added if name.isidentifier() for line in lines_with(f"{name} = ", text))
-
-
-def _sums_dropped(loop: LoopSite) -> Iterator[tuple[ast.AugAssign, ast.Assign]]:
-    """`total += loss.item()` in the loop, and behind it `total = loss.item() / count`: nobody reads the sum."""
-    for node in walk(loop.node):
-        if not isinstance(node, ast.AugAssign) or not isinstance(node.op, ast.Add):
-            continue
-        name = node.target.id if isinstance(node.target, ast.Name) else ""
-        if not name or isinstance(node.value, ast.Constant) or loads(loop.node, name):
-            continue
-        behind = (line for line in loop.after if any(is_name(part, name) for part in walk(line)))
-        match next(behind, None):
-            case ast.Assign(targets=[ast.Name(id=again)], value=ast.BinOp(left=left, op=ast.Div())) as line:
-                if again == name and not loads(line.value, name) and ast.unparse(left) == ast.unparse(node.value):
-                    yield node, line
 
 
 def _last_alone(loop: LoopSite) -> ast.expr | None:

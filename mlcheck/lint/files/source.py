@@ -52,9 +52,9 @@ class Source:
     @cached_property
     def walk(self) -> Walk:
         """What one walk over the tree records."""
-        from mlcheck.lint.sites.walk import Walk
+        from mlcheck.lint.sites.walking import walked
 
-        return Walk(self.tree)
+        return walked(self.tree)
 
 
 @dataclass(frozen=True, slots=True)

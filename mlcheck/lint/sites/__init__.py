@@ -1,7 +1,7 @@
 """The call-site layer: where something is called or derived from, without interpreting the program.
 
 Most rules need no abstract machine: they ask where `DataLoader` is called and with what, or which classes are modules
-and what their `__init__` assigns. This layer answers that cheaply. A file is walked once (`walk.Walk`), when the first
+and what their `__init__` assigns. This layer answers that cheaply. A file is walked once (`walking`), when the first
 rule asks for a word that stands in its text; a program that uses nothing relevant pays for a few text searches.
 
     for call in facts.sites.calls("torch.utils.data.DataLoader"):   # however it was imported, aliased or re-exported

@@ -11,8 +11,7 @@ import pytest
 
 from mlcheck.lint.files.source import Source, parse
 from mlcheck.lint.program import Program
-from mlcheck.lint.sites import OPEN, UNKNOWN, Call, Sites
-from mlcheck.lint.sites import walk as walking
+from mlcheck.lint.sites import OPEN, UNKNOWN, Call, Sites, walking
 
 LOADER = "torch.utils.data.DataLoader"
 
@@ -213,7 +212,7 @@ def test_the_walk_reaches_every_call_that_a_plain_walk_reaches() -> None:
         }
         reached = {
             (node.lineno, node.col_offset, node.end_col_offset)
-            for calls in walking.Walk(tree).calls.values()
+            for calls in walking.walked(tree).calls.values()
             for node, _ in calls
         }
         assert reached >= expected - in_annotations(tree)
