@@ -3,12 +3,14 @@
 import ast
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Call
+from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.api import version
+from mlcheck.lint.sites.origins import given
 
 LOOKS_AT = "checkpoint load"
 _SAFE_SINCE = (2, 6)
@@ -20,8 +22,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen["checkpoint load"] = len(calls)
     target = version(facts.target_torch)
     for call in calls:
-        given = call.argument("weights_only")
-        if given is None:
+        setting = call.argument("weights_only")
+        if setting is None:
             unsafe = bool(target) and target < _SAFE_SINCE and call.argument("pickle_module", 2) is None
             why = (
                 f"before PyTorch 2.6, which is meant here ({facts.target_torch}), `torch.load` runs code from the file"
@@ -31,10 +33,25 @@ def check(facts: Facts) -> Iterator[Finding]:
             why = "`weights_only=False` runs code from the file"
         if unsafe and not _wrote_it(call) and not _is_allowed(call):
             yield Finding(
-                why[0].upper() + why[1:] if given is None else why,
+                why[0].upper() + why[1:] if setting is None else why,
                 call.place.location,
                 help="pass `weights_only=True`; what must be more than tensors, allow by `add_safe_globals`",
             )
+
+
+class _Path(NamedTuple):
+    """A path as it is written, and the function in which it is."""
+
+    node: ast.expr
+    function: Function | None
+
+    def is_same(self, other: "_Path") -> bool:
+        if ast.unparse(self.node) != ast.unparse(other.node):
+            return False
+        if isinstance(self.node, ast.Constant) or self.function is other.function:
+            return True
+        classes = [where.cls if where is not None else None for where in (self.function, other.function)]
+        return classes[0] is not None and classes[0] is classes[1] and "self." in ast.unparse(self.node)
 
 
 def _wrote_it(call: Call) -> bool:
@@ -42,18 +59,34 @@ def _wrote_it(call: Call) -> bool:
     source = call.argument("f", 0)
     if source is None:
         return False
-    read = ast.unparse(source)
-    for other in call.file.calls("save"):
-        if call.file.resolve(other.node.func, other.context) == "torch.save" and len(other.node.args) > 1:
-            own = call.function.cls if call.function is not None and "self." in read else None
-            same = (
-                isinstance(source, ast.Constant)
-                or other.function is call.function
-                or (own is not None and other.function is not None and other.function.cls is own)
-            )
-            if same and ast.unparse(other.node.args[1]) == read:
-                return True
-    return False
+    written = [path for save in call.file.calls("save") for path in _written(save)]
+    read = _paths(call, source)
+    return all(any(path.is_same(other) for other in written) for path in read)
+
+
+def _written(save: Call) -> Iterator[_Path]:
+    """Where `torch.save` writes to, and what that is renamed to in the same function."""
+    if save.file.resolve(save.node.func, save.context) != "torch.save" or len(save.node.args) < 2:
+        return
+    target = save.node.args[1]
+    yield from _paths(save, target)
+    for move in save.file.calls("replace", "rename", "move"):
+        if move.function is save.function and len(move.node.args) == 2:
+            if ast.unparse(move.node.args[0]) == ast.unparse(target):
+                yield from _paths(move, move.node.args[1])
+
+
+def _paths(call: Call, path: ast.expr) -> list[_Path]:
+    """A path, or what the calls of the function around it give for it."""
+    function = call.function
+    if function is not None and isinstance(path, ast.Name) and path.id in function.parameters:
+        found = [
+            _Path(each.node, each.file.function_around(each.context))
+            for each in given(call.file.sites, function, path.id)
+        ]
+        if found:
+            return found
+    return [_Path(path, function)]
 
 
 def _is_allowed(call: Call) -> bool:
