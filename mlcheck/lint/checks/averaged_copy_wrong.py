@@ -17,7 +17,7 @@ from mlcheck.lint.sites.weights.filled_tables import filled_by
 from mlcheck.lint.sites.weights.left_behind import iterates, model_in, never_updated, without_buffers
 
 LOOKS_AT = "averaged copy"
-WORDS = ("parameters()", "state_dict()")
+WORDS = ("parameters()", "state_dict()", "AveragedModel")
 _COPIES = pattern(r"clone|copy|detach_\(\)\.cpu|\.cpu\(\)|\.numpy\(\)|zeros_like|torch\.(?:tensor|empty)")
 _BLENDS = ("mul_", "lerp_", "copy_", "add_")
 _WEIGHTS = ("named_parameters", "state_dict")

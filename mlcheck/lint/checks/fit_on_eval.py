@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, loads, walk
 from mlcheck.lint.sites import Call, Class, Sites
 from mlcheck.lint.sites.data.cutting import cut_in_two, kept_rows
+from mlcheck.lint.sites.data.folds import held_out_by_fold
 from mlcheck.lint.sites.data.learning import fitted, of_origin, taken_behind, target_by_group, targets
 from mlcheck.lint.sites.data.lineage import Passed, lineage
 from mlcheck.lint.sites.data.own_scale import own_scales
@@ -41,8 +42,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
     for call, kind in fits:
         data = call.node.args[0]
-        name = _name(data)
-        if split_of_name(name) in ("val", "test") and not (_is_drawn(call) or _is_learned_from(call, name)):
+        fold = held_out_by_fold(call.file, data, call.context)
+        name = fold or _name(data)
+        if (fold or split_of_name(name) in ("val", "test")) and not (_is_drawn(call) or _is_learned_from(call, name)):
             yield Finding(
                 f"`{kind}` is fitted on held-out data, `{name}`",
                 call.place.location,

@@ -7,9 +7,8 @@ from collections.abc import Hashable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loop
 from mlcheck.lint.nodes import loads, own_nodes, walk
-from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.blocks import for_loops
-from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.data.folds import is_over_folds
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "cross-validation"
@@ -22,7 +21,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         loop.node: file
         for file in facts.sites.mentioning(["sklearn.model_selection"])
         for loop in for_loops(file)
-        if _is_over_folds(file, loop.node.iter, loop.context) and _takes_all(loop.node)
+        if is_over_folds(file, loop.node.iter, loop.context) and _takes_all(loop.node)
     }
     facts.sites.seen[LOOKS_AT] = len(folds)
     turns: dict[tuple[ast.AST, Hashable], set[int]] = defaultdict(set)
@@ -45,20 +44,6 @@ def _finding(loop: Loop, name: str) -> Finding:
         loop.place.location,
         help="make the model, and its optimizer, anew inside the loop",
     )
-
-
-def _is_over_folds(file: File, over: ast.expr, context: Context) -> bool:
-    """`KFold(5).split(X)`, also enumerated, or with the splitter in a variable."""
-    node: ast.expr = over
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
-        node = node.args[0]  # enumerate(...), tqdm(...)
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "split":
-        return False
-    made, inner = source(file, node.func.value, context)
-    splitter = file.called(made, inner)
-    if not splitter.startswith("sklearn.model_selection.") or splitter.endswith(".TimeSeriesSplit"):
-        return False  # walking forward in time, a model may go on from what lies behind it
-    return not isinstance(made, ast.Call) or Call(file, made, inner).constant("n_splits", 0) != 1
 
 
 def _takes_all(loop: ast.For) -> bool:

@@ -9,6 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Backward, Facts, Loop, Loss, Step
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Class, File, Function
+from mlcheck.lint.sites.training.contexts_without_step import asked_for_nothing
 from mlcheck.lint.sites.training.written_steps import stepped_on_nothing
 from mlcheck.lint.values import live, traces_of
 
@@ -31,7 +32,9 @@ _REPORTS = frozenset(["append", "update", "add", "add_scalar", "log", "write", "
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len({step.place.spot for step in facts.steps})
-    yield from first_of_each_line(chain(_along_another(facts), _seen(facts), _written(facts)))
+    yield from first_of_each_line(
+        chain(_along_another(facts), _seen(facts), _written(facts), asked_for_nothing(facts.sites))
+    )
 
 
 def _written(facts: Facts) -> Iterator[Finding]:

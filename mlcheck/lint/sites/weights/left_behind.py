@@ -8,16 +8,17 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.layers.modules import is_module, text_of
-from mlcheck.lint.sites.model import OPEN, Class
+from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
 _WITH_STATISTICS = pattern(r"BatchNorm[123]d|SyncBatchNorm")
 _TAKES_OVER = pattern(r"buffers\(|running_mean|state_dict\(|update_bn|num_batches_tracked|momentum\s*=\s*None")
+_REFRESHES = ("update_bn(", "bn_update", "running_mean", "reset_running_stats")
 _KEEPS = ("to", "cuda", "cpu", "float", "double", "train")
 
 
@@ -96,16 +97,14 @@ def model_in(node: ast.expr) -> ast.expr:
 def never_updated(sites: Sites) -> Iterator[Finding]:
     """`AveragedModel(model)` of a model with batch norm, which is evaluated, and no `update_bn` anywhere."""
     made = list(sites.calls("torch.optim.swa_utils.AveragedModel"))
-    if not made or any(True for _ in sites.mentioning(["update_bn(", "bn_update", "running_mean"], tests=True)):
+    if not made or any(True for _ in sites.mentioning(_REFRESHES, tests=True)):
         return
     for call in made:
         names, model = call.file.names_given(call.node), call.argument("model", 0)
         if len(names) != 1 or model is None or model is OPEN or call.argument("use_buffers") is not None:
             continue
         found = origins(call.file, model, call.context)
-        evaluated = [
-            other for other in call.file.calls("eval") if ast.unparse(other.node.func).endswith(f"{names[0]}.eval")
-        ]
+        evaluated = list(_evaluating(call.file, names[0]))
         if evaluated and found and all(_has_statistics(each.file, each.node, each.context) for each in found):
             yield Finding(
                 f"Only parameters are averaged: the batch-norm statistics of `{names[0]}` stay as they were when it "
@@ -114,3 +113,16 @@ def never_updated(sites: Sites) -> Iterator[Finding]:
                 help=f"`update_bn(loader, {names[0]})` before, or `use_buffers=True` where it is made",
                 related=(call.place.location,),
             )
+
+
+def _evaluating(file: File, name: str) -> Iterator[Call]:
+    """`average.eval()`, and `evaluate(average, loader)` where that function puts what it is given into eval mode."""
+    yield from (call for call in file.calls("eval") if ast.unparse(call.node.func).endswith(f"{name}.eval"))
+    for calls in file.walk.calls.values():
+        for node, context in calls:
+            position = next((number for number, given in enumerate(node.args) if is_name(given, name)), None)
+            function = file.resolve(node.func, context) if position is not None else None
+            if isinstance(function, Function) and position is not None and not function.receiver:
+                parameter = list(function.parameters)[position : position + 1]
+                if parameter and f"{parameter[0]}.eval()" in function.text:
+                    yield Call(file, node, context)
