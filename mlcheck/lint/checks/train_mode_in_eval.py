@@ -47,7 +47,9 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _is_of_inputs_alone(forward: Forward) -> bool:
     """`model(images)` in a function named for evaluation: a detector that is to tell its losses needs targets too."""
     call = forward.place.node
-    return is_named_for_evaluation(forward) and isinstance(call, ast.Call) and len(call.args) + len(call.keywords) == 1
+    given = [*call.args, *call.keywords] if isinstance(call, ast.Call) else []
+    several = any(isinstance(each, ast.Starred) or getattr(each, "arg", "") is None for each in given)
+    return is_named_for_evaluation(forward) and len(given) == 1 and not several
 
 
 def _around(facts: Facts, forward: Forward) -> tuple[ast.AST | None, str]:

@@ -10,7 +10,7 @@ from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.iteration import iteration_of
+from mlcheck.lint.sites.iteration import counter_of, iteration_of
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import OPEN, UNKNOWN, Call
 from mlcheck.lint.sites.origins import Origin, callers, origins
@@ -44,8 +44,7 @@ def ends_with_a_step(sites: Sites, step: Place) -> bool:
         for part in walk(test)
         if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod)
     ]
-    over = iteration_of(loop.node).over
-    if len(remainders) == 1 and _is_multiple(turn, over, _as_given(turn, call, remainders[0][0].right)):
+    if len(remainders) == 1 and _is_multiple(turn, loop.node, _as_given(turn, call, remainders[0][0].right)):
         return True
     periods = [_number(file, part.right, context) for part, context in remainders]
     count = _batches(turn.file, loop.node.iter, turn.context) if len(periods) == 1 else None
@@ -69,14 +68,35 @@ def _as_given(turn: Call, call: Call, period: ast.expr) -> str:
     return _NAME.sub(lambda found: words.get(found[0], found[0]), text)
 
 
-def _is_multiple(turn: Call, over: ast.expr, period: str) -> bool:
-    """`for i in range(every * steps)`."""
-    ranged = isinstance(over, ast.Call) and last_name(over.func) in ("range", "trange")
-    turns = over.args[0] if isinstance(over, ast.Call) and ranged and over.args else None
-    made = turn.file.value(source(turn.file, turns, turn.context)[0], turn.context)[0] if turns is not None else None
-    if not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Mult):
-        return False
-    return period in (ast.unparse(made.left), ast.unparse(made.right))
+def _is_multiple(turn: Call, loop: ast.For, period: str) -> bool:
+    """`for i in range(every * steps)`, `islice(loader, every * steps)`, and `if i >= every * steps: break`."""
+    over = iteration_of(loop).over
+    limits = list(_limits(loop))
+    if isinstance(over, ast.Call) and over.args and last_name(over.func) in ("range", "trange"):
+        limits.append(over.args[0])
+    elif isinstance(over, ast.Call) and len(over.args) == 2 and last_name(over.func) == "islice":
+        limits.append(over.args[1])
+    for limit in limits:
+        made = turn.file.value(source(turn.file, limit, turn.context)[0], turn.context)[0]
+        match made:
+            case ast.BinOp(op=ast.Mult()) if period in (ast.unparse(made.left), ast.unparse(made.right)):
+                return True
+            case ast.BinOp(op=ast.Sub(), right=ast.BinOp(op=ast.Mod()) as rest) if ast.unparse(rest.right) == period:
+                return True
+    return False
+
+
+def _limits(loop: ast.For) -> Iterator[ast.expr]:
+    """`limit` of `if i >= limit: break`, where `i` counts the turns from 0; of `if i > limit`, where from 1."""
+    counter, start = counter_of(loop) or ("", 0)
+    past = ast.GtE | ast.Eq if start == 0 else ast.Gt
+    for line in loop.body:
+        match line:
+            case ast.If(
+                test=ast.Compare(left=ast.Name(id=name), ops=[order], comparators=[limit]),
+                body=[*_, ast.Break() | ast.Continue()],
+            ) if name == counter and isinstance(order, past):
+                yield limit
 
 
 def _passed_over(loop: ast.For, step: ast.Call) -> Iterator[ast.expr]:
