@@ -39,11 +39,18 @@ def _put_beside(facts: Facts, forward: Forward, mode: Mode) -> Place | None:
     place, when = mode.place, mode.when
     if mode.kind != "eval" or place is None or when is None or place.symbol != forward.place.symbol:
         return None
-    if forward.when.later_turn(when) is not None or len(when.loops) >= len(forward.when.loops):
-        return None
     is_new = isinstance(forward.module, Object) and forward.moded == "yes" and not forward.restored
+    is_outside = len(when.loops) < len(forward.when.loops) or (is_new and _is_for_attack(facts, forward))
+    if forward.when.later_turn(when) is not None or not is_outside:
+        return None
     if not when.loops and not is_new:  # said once, of a model that has learnt before: fine-tuning may mean it
         return None
     call = facts.sites.call_at(place)
     sure = call is not None and not any(outer.kind in ("if", "try") for outer in call.context.outwards())
     return place if sure else None
+
+
+def _is_for_attack(facts: Facts, forward: Forward) -> bool:
+    """`model.eval(); adv = attack(model, x, y)`, above the call that trains and in the mode that the attack needs."""
+    same = (each for each in facts.forwards if each.module == forward.module and each.modes == forward.modes)
+    return any(belongs_to_attack(each) and each.when.calls != forward.when.calls for each in same)
