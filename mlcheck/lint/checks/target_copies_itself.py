@@ -1,6 +1,7 @@
 """target-copies-itself: a target network or an average of weights is updated from itself."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -10,6 +11,7 @@ from mlcheck.lint.sites import File, Function
 from mlcheck.lint.sites.guards import own_attribute
 
 LOOKS_AT = "copied weight"
+_ENDS = (".parameters()", ".state_dict()")
 _WEIGHTS = ("load_state_dict", "parameters", "named_parameters", "state_dict", "buffers")
 
 
@@ -17,10 +19,10 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = sum(
         len(file.calls("load_state_dict", "copy_", "lerp_", "mul_")) for file in facts.sites.mentioning(["torch"])
     )
-    places = [copy.place for copy in facts.training.self_copies]
+    places = [*(copy.place for copy in facts.training.self_copies), *_of_second_names(facts)]
     for file in facts.sites.mentioning([".state_dict().items()"]):
         places += [function.place(node) for function in file.functions for node in _by_key(function)]
-    for place in places:
+    for place in {place.spot: place for place in places}.values():
         where = facts.sites.at(place.path)
         if where is not None and not _is_gone_through(where, place.node):
             continue
@@ -33,6 +35,37 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="take the weights from the model that is trained, and make the other with `copy.deepcopy`",
             related=() if alias is None else (place.location,),
         )
+
+
+def _of_second_names(facts: Facts) -> Iterator[Place]:
+    """`zip(self.net.parameters(), self.target.parameters())` where the class says `self.target = self.net`, once."""
+    for file in facts.sites.mentioning(_ENDS):
+        for call in file.calls("zip", "load_state_dict"):
+            of_weights = bool(call.node.args) and all(ast.unparse(arg).endswith(_ENDS) for arg in call.node.args)
+            method = call.function
+            if not of_weights or method is None or method.cls is None:
+                continue
+            for name in _names_of(method, call.node):
+                sets = method.cls.attribute(name)
+                first = sets[0][1] if len(sets) == 1 else None
+                other = own_attribute(first.value, method) if first is not None and first.value is not None else ""
+                if first is None or other not in _names_of(method, call.node) or other == name:
+                    continue
+                if not any(outer.kind in ("if", "try") for outer in first.context.outwards()):
+                    if len(method.cls.attribute(other)) == 1 and not _is_set_from_outside(facts, name, other):
+                        yield call.place
+
+
+def _is_set_from_outside(facts: Facts, *names: str) -> bool:
+    """Whether the attributes of these names are set anywhere but in the one line of each."""
+    setting = re.compile(rf"\.(?:{'|'.join(names)})\s*=(?!=)|setattr\(")
+    return sum(len(setting.findall(file.text)) for file in facts.sites.files.values()) > len(names)
+
+
+def _names_of(method: Function, over: ast.AST) -> set[str]:
+    """The attributes of an object whose weights are asked for."""
+    asked = (node.value for node in walk(over) if isinstance(node, ast.Attribute) and node.attr in _WEIGHTS)
+    return {own_attribute(node, method) for node in asked} - {""}
 
 
 def _is_gone_through(file: File, node: ast.AST) -> bool:
@@ -51,8 +84,7 @@ def _alias(file: File, copied: ast.AST) -> Place | None:
     sides = [ast.unparse(arg) for arg in over.args] if isinstance(over, ast.Call) else []
     if method is None or method.cls is None or len(set(sides)) < len(sides):
         return None
-    asked = [node.value for node in walk(over) if isinstance(node, ast.Attribute) and node.attr in _WEIGHTS]
-    names = {own_attribute(node, method) for node in asked} - {""}
+    names = _names_of(method, over)
     held = {name: sets[0] for name in names if len(sets := method.cls.attribute(name)) == 1}
     given = {name: ast.unparse(assigned.value) for name, (_, assigned) in held.items() if assigned.value is not None}
     second = [name for name, value in given.items() if value in {f"{method.receiver}.{other}" for other in names}]
