@@ -39,6 +39,14 @@ _JOINS = {
 }
 """Functions and classes that train a model with a loss, with the places where both are given."""
 
+_LEAVE_ALONE = frozenset(
+    [
+        *("clip_grad_norm_", "clip_grad_value_", "clip_gradients", "accumulate", "no_sync", "no_backward_sync"),
+        *("print", "log", "log_dict", "save", "save_state", "save_model", "register_for_checkpointing"),
+    ]
+)
+"""Methods of Accelerate and Fabric that are given the model, and leave its mode and its weights as they are."""
+
 
 def _join(m: Machine, places: tuple[tuple[str, int], ...], args: Args, kwargs: Kwargs, node: ast.AST) -> None:
     """The loss meets what the model returns, as it will in training."""
@@ -144,7 +152,7 @@ def _accelerator(m: Machine, name: str, args: Args, kwargs: Kwargs, first: Value
         return NONE
     if name in ("clip_grad_norm_", "clip_grad_value_") and args:
         scaling.clip(m, node, name, first)
-    return m.symbol() if name in ("clip_grad_norm_", "clip_grad_value_", "clip_gradients", "accumulate") else None
+    return m.symbol() if name in _LEAVE_ALONE else None
 
 
 def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value | None:
