@@ -43,9 +43,8 @@ class Vocabulary:
         """The texts with a word in which this stands."""
         words, found, place = self._words, 0, self._words.find(part)
         while place >= 0:
-            word = self._word(place, place)
-            found |= self._holding[word]
-            place = words.find(part, place + len(word))
+            found |= self._holding[self._word(place, place)]
+            place = words.find(part, words.index("\n", place))  # once in a word is enough
         return found
 
     def _word(self, start: int, end: int) -> str:

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mlcheck.lint.sites.vocabulary import Vocabulary
@@ -12,6 +12,7 @@ _TEXTS = st.lists(st.text(alphabet="abA_1. (\n", max_size=30), max_size=5)
 
 
 @given(texts=_TEXTS, wanted=st.text(alphabet="abA_1. (", min_size=1, max_size=4))
+@example(texts=["AA1", "1"], wanted="1")
 def test_holding_is_what_reading_finds(texts: list[str], wanted: str) -> None:
     vocabulary = Vocabulary(texts)
     assert vocabulary.numbers(vocabulary.holding(wanted)) == [n for n, text in enumerate(texts) if wanted in text]
