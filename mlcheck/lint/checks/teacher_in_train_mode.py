@@ -22,15 +22,19 @@ _FOLLOWS = pattern(
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len({forward.place.spot for forward in facts.forwards if forward.restored})
     graded = {key for forward in facts.forwards if forward.grad.kind != "off" for key in forward.touched}
-    if any(_FOLLOWS.search(file.text) for file in facts.sites.mentioning(["load_state_dict"])):
+    asked = [
+        forward
+        for forward in facts.forwards
+        if owner_key(forward.module) not in graded and _is_asked_for_targets(forward) and not evaluates(forward)
+    ]
+    if asked and any(_FOLLOWS.search(file.text) for file in facts.sites.mentioning(["load_state_dict"])):
         return
-    for forward in facts.forwards:
-        if owner_key(forward.module) not in graded and _is_asked_for_targets(forward) and not evaluates(forward):
-            yield Finding(
-                f"`{forward.name}` gives targets in train mode: dropout and batch norms change them in every step",
-                forward.place.location,
-                help=f"call `{forward.name}.eval()` before the loop",
-            )
+    for forward in asked:
+        yield Finding(
+            f"`{forward.name}` gives targets in train mode: dropout and batch norms change them in every step",
+            forward.place.location,
+            help=f"call `{forward.name}.eval()` before the loop",
+        )
 
 
 def _is_asked_for_targets(forward: Forward) -> bool:

@@ -15,26 +15,11 @@ _LIBRARY_MODELS = pattern(
     r"torchvision\.models\.(?:\w+\.)*[a-z]\w*|timm\.(?:models\.)?create_model"
     r"|transformers\.(?:models\.[\w.]+\.)?[A-Z]\w*(?:Model|For[A-Z]\w+)\.from_pretrained"
 )
-_PARTS = frozenset(
-    [
-        *("conv1", "bn1", "layer1", "layer2", "layer3", "layer4", "fc", "avgpool", "features", "classifier"),
-        *(
-            "backbone",
-            "head",
-            "heads",
-            "encoder",
-            "decoder",
-            "rpn",
-            "roi_heads",
-            "conv_proj",
-            "AuxLogits",
-            "patch_embed",
-            "blocks",
-        ),
-        *("stages", "stem", "conv_stem", "conv_head", "embeddings", "pooler", "bert", "roberta", "distilbert", "vit"),
-        *("transformer", "base_model", "lm_head", "vision_model", "text_model", "layer", "layers"),
-    ]
-)
+_PARTS = frozenset(["conv1", "bn1", "layer1", "layer2", "layer3", "layer4", "fc", "avgpool", "features", "classifier"])
+_PARTS |= {"backbone", "head", "heads", "encoder", "decoder", "rpn", "roi_heads", "conv_proj", "AuxLogits"}
+_PARTS |= {"patch_embed", "blocks", "stages", "stem", "conv_stem", "conv_head", "embeddings", "pooler", "bert"}
+_PARTS |= {"roberta", "distilbert", "vit", "transformer", "base_model", "lm_head", "vision_model", "text_model"}
+_PARTS |= {"layer", "layers"}
 """Names of modules, not of parameters, in the networks of these libraries."""
 _SEQUENCES = frozenset(["torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"])
 _DEPTH = 4
