@@ -29,6 +29,7 @@ ENTRY_RULE = "entry-does-not-run"
 _START_UP_S = 60.0
 _BUSY = 0.2
 _SPENT = "raise --budget if it only needs longer, or give it less data or a smaller model"
+_GPU_LOST = "the GPU stopped ({}), and answers no more: what was open was examined on the CPU, which names the line"
 _STOPPED = {
     End.TIMEOUT: "raise --time-limit if it only needs longer, or give it less data",
     End.STOPPED_FOR_MEMORY: "raise --memory-limit if one is set; else smaller batches or a smaller model, for probing",
@@ -139,6 +140,7 @@ class _Run:
         self._progress = progress
         self._catalog = Catalog()
         self._began = time.monotonic()
+        self._on_cpu = False
         self._dead: dict[str, str] = {}
         self._blocked: dict[str, str] = {}
         self._current, self._measuring, self._asked_at = ENTRY_RULE, "", self._began
@@ -164,6 +166,7 @@ class _Run:
         """Answer the open rules in one child, as far as it lives."""
         self._current, self._measuring = (ENTRY_RULE if ENTRY_RULE in self.open else ""), ""
         self._asked_at, options = time.monotonic(), self._options
+        on_cpu = self._on_cpu
         job = Job(
             entry=options.entry,
             config=os.path.relpath(options.config, options.folder) if options.config else "",
@@ -171,7 +174,8 @@ class _Run:
             prep=options.prep,
             arguments=options.arguments,
             ranks=options.ranks or (2 if _asks_for_ranks(self._catalog, options.only) else 0),
-            cpu_shim=options.cpu_shim,
+            cpu_shim=options.cpu_shim or on_cpu,
+            without_gpu=on_cpu,
             epochs=options.epochs,
             seed=options.seed,
             time_limit=options.time_limit,
@@ -191,7 +195,7 @@ class _Run:
         )
         if end.how is not End.FINISHED:
             self._bury(end)
-        elif self.open:
+        elif self.open and self._on_cpu is on_cpu:
             self.give_up("the probing process left without an answer")
 
     def _hear(self, message: dict[str, Any]) -> None:
@@ -208,6 +212,9 @@ class _Run:
             self._measuring = message["measurement"]
         elif kind == "step":
             self.step_seconds = message["seconds"]
+        elif kind == "gpu lost":
+            self._on_cpu = True
+            self.notices.append(_GPU_LOST.format(message["error"]))
         elif kind == "failed":
             self._failed(message["error"], message["traceback"])
         elif kind == "blocked":

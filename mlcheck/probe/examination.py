@@ -21,6 +21,7 @@ from mlcheck.probe.needs import measurements_of, optional_measurements
 from mlcheck.probe.plan import ordered, weight_of
 from mlcheck.probe.result import result_of, to_message
 from mlcheck.trial.generators import global_cells, seed_all
+from mlcheck.trial.lost_gpu import look_at_gpu, stopped
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.traceback import error_line, user_traceback
 from mlcheck.trial.trial import NotReached, RejectedConfig, Trial
@@ -54,13 +55,13 @@ class Examination:
         self._end = time.monotonic() + job.budget
 
     def run(self, checks: list[Check]) -> None:
-        """Run every check, first those that are most informative for their cost."""
+        """Run every check, first those that are most informative for their cost. Raises GpuLost where a GPU stops."""
         wanted = [(check, measurements_of(check.run)) for check in checks]
         drawn_next = list(global_cells())
         try:
             self._ask(wanted)
         finally:
-            for cell in drawn_next:
+            for cell in drawn_next if not stopped() else ():
                 cell.restore()
 
     def _ask(self, wanted: list[Asked]) -> None:
@@ -71,6 +72,7 @@ class Examination:
             self._listener.send({"kind": "begun", "rule": check.rule, "time_limit_s": self._limit(_GRACE_S)})
             begun = time.monotonic()
             verdict, trace = self._answer(check, types)
+            look_at_gpu()
             if verdict.outcome is Outcome.ERROR:
                 waiting.append((check, verdict, time.monotonic() - begun, trace))
                 continue

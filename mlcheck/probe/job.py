@@ -17,6 +17,7 @@ class Job:
 
     `budget` is what is left of `whole_budget`, 0 where it is all. `blocked` says how far the program was seen to get:
     measurements that need more of it are skipped. `rule_options` are the numbers that were set for single rules.
+    `without_gpu`: CUDA is not to be found.
     """
 
     entry: str
@@ -30,6 +31,7 @@ class Job:
     arguments: tuple[str, ...] = ()
     ranks: int = 0
     cpu_shim: bool = False
+    without_gpu: bool = False
     whole_budget: float = 0.0
     epochs: int = 0
     rule_options: RuleOptions = field(default_factory=dict)

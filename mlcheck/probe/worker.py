@@ -26,6 +26,7 @@ from mlcheck.trial.cpu_shim import CpuShim, advice
 from mlcheck.trial.find import EntryOptions, load_trial
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.importing import folder_that_holds
+from mlcheck.trial.lost_gpu import GpuLost, look_at_gpu
 from mlcheck.trial.reads import Reads
 from mlcheck.trial.script.coroutine import on_common_ground
 from mlcheck.trial.surroundings import machine, packages
@@ -46,6 +47,8 @@ def main(text: str) -> None:
             on_common_ground(lambda: _examine(channel, job))
         else:
             _examine(channel, job)
+    except GpuLost as lost:
+        channel.send({"kind": "gpu lost", "error": str(lost)})
     except Exception as error:
         channel.send({"kind": "failed", "error": error_line(error), "traceback": traceback.format_exc()})
     channel.finish()
@@ -53,6 +56,8 @@ def main(text: str) -> None:
 
 def _examine(channel: Channel, job: Job) -> None:
     channel.send({"kind": "begun", "rule": job.rules[0] if ENTRY_RULE in job.rules else ""})
+    if job.without_gpu:
+        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     torch.set_num_threads(min(torch.get_num_threads(), cores(), 4))
     channel.send({"kind": "environment", "environment": machine()})
     seed_all(job.seed)
@@ -109,6 +114,7 @@ def _loaded(job: Job, channel: Channel) -> Trial | None:
             job, channel, _broken(job.entry, str(error), cause, outcome), user_traceback(cause) if cause else ""
         )
     except Exception as error:
+        look_at_gpu()
         when = "run as it is" if is_program(job.entry) else "before its first step"
         line = f"{when}, the program raised {error_line(error)}"
         _answer_all(job, channel, _broken(job.entry, line, error, Outcome.FAIL), user_traceback(error))

@@ -2,6 +2,7 @@
 
     python tests/benchmarks/watching.py                  # a table; exit code 1 where one adds more than 10 %
     python tests/benchmarks/watching.py --rounds 400
+    python tests/benchmarks/watching.py --device cuda    # by the clock, each time until the device has finished
 
 A call of Python's costs what it costs: steps below 2 ms are shown with what is added, and not held to the share.
 
@@ -24,6 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mlcheck.probe.measure.drive import await_device
 from mlcheck.probe.measure.loss.losses import LossWatch
 from mlcheck.probe.measure.modules import ModuleWatch, Names
 from mlcheck.probe.measure.training.gradients import GradientWatch, named_parameters
@@ -40,8 +42,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--only", default="", help="models whose name contains this")
-    rounds, only = parser.parse_args().rounds, parser.parse_args().only
+    parser.add_argument("--device", default="cpu")
+    asked = parser.parse_args()
+    rounds, only, device = asked.rounds, asked.only, torch.device(asked.device)
     torch.set_num_threads(1)
+    torch.set_default_device(device)
     dear = 0
     print(f"{'model':<22}{'step':>9}  hooks")
     for name, build in MODELS.items():
@@ -52,7 +57,7 @@ def main() -> int:
         for _ in range(5):
             step()
         for kind, watch in watches(model).items():
-            plain, added, low, high = paired(step, watch, rounds)
+            plain, added, low, high = paired(step, watch, rounds, device)
             over = low > LIMIT and plain >= LEAST_S
             dear += over
             told = f"{added:>7.1%}  ({low:.1%} to {high:.1%})  {1e6 * added * plain:>5.0f} us"
@@ -81,15 +86,15 @@ def _both(*managers: AbstractContextManager[Any]) -> Any:
 
 
 def paired(
-    step: Step, watch: Callable[[], AbstractContextManager[Any]], rounds: int
+    step: Step, watch: Callable[[], AbstractContextManager[Any]], rounds: int, device: torch.device
 ) -> tuple[float, float, float, float]:
     """Seconds of a plain step; what watching adds, as a share, with its interval."""
     plain, shares = [], []
     for turn in range(rounds):
         if turn % 2:
-            watched, bare = _watched(step, watch), _timed(step)
+            watched, bare = _watched(step, watch, device), _timed(step, device)
         else:
-            bare, watched = _timed(step), _watched(step, watch)
+            bare, watched = _timed(step, device), _watched(step, watch, device)
         plain.append(bare)
         shares.append(watched / bare - 1)
     shares.sort()
@@ -98,16 +103,19 @@ def paired(
     return median(plain), median(shares), low, high
 
 
-def _watched(step: Step, watch: Callable[[], AbstractContextManager[Any]]) -> float:
+def _watched(step: Step, watch: Callable[[], AbstractContextManager[Any]], device: torch.device) -> float:
     with watch():
-        return _timed(step)
+        return _timed(step, device)
 
 
-def _timed(step: Step) -> float:
-    start = time.process_time()
+def _timed(step: Step, device: torch.device) -> float:
+    now = time.process_time if device.type == "cpu" else time.perf_counter
+    await_device(device)
+    start = now()
     for _ in range(STEPS):
         step()
-    return (time.process_time() - start) / STEPS
+    await_device(device)
+    return (now() - start) / STEPS
 
 
 def _trained(model: nn.Module, inputs: Tensor, loss: Callable[[Any], Tensor]) -> tuple[nn.Module, Step]:

@@ -94,7 +94,7 @@ def test_the_line_that_makes_the_loader(tmp_path: Path) -> None:
 
 
 def test_copies_to_the_device_are_weighed_against_the_step() -> None:
-    ordinary = BatchCopy(0.02, 0.01, 0.004, 100.0, pins=False)
+    ordinary = BatchCopy(0.02, 0.01, 0.004, 100.0, pins=False, batches=2000)
     (finding,) = batch_copied_slowly.check(ordinary).findings
     assert "a batch of 100 MB takes 10 ms to the device (10 GB/s, not pinned), and a step 20 ms" in finding.message
     assert "33% of both is copying; pinned, it would take 4 ms" in finding.message
@@ -102,6 +102,7 @@ def test_copies_to_the_device_are_weighed_against_the_step() -> None:
     assert "pin_memory=True" in finding.help
     assert "pinned" not in batch_copied_slowly.check(replace(ordinary, pins=True)).findings[0].help
     assert batch_copied_slowly.check(replace(ordinary, step_s=0.5)).outcome is Outcome.PASS
+    assert batch_copied_slowly.check(replace(ordinary, batches=40)).outcome is Outcome.PASS  # 0.4 s a pass
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device to copy to")

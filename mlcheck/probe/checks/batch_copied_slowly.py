@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.speed.batch_copy import BatchCopy
 from mlcheck.probe.measure.speed.loader_place import loader_place
+from mlcheck.probe.measure.speed.step_time import worth_mending
 
 NOTICEABLE = 0.05
 
@@ -20,7 +21,7 @@ def check(seen: BatchCopy, *, share: float = NOTICEABLE) -> Verdict:
         f"{'pinned' if seen.pins else 'not pinned'}), and a step {1e3 * seen.step_s:.3g} ms"
     )
     numbers = {"copy, ms": 1e3 * copying, "pinned copy, ms": 1e3 * seen.pinned_s, "step, ms": 1e3 * seen.step_s}
-    if taken < share:
+    if taken < share or not worth_mending(copying, seen.batches):
         return Verdict(Outcome.PASS, evidence, numbers=numbers, looked_at=1)
     pinning = "" if seen.pins else f"; pinned, it would take {1e3 * seen.pinned_s:.3g} ms, and could overlap the step"
     message = (

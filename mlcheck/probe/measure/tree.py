@@ -93,3 +93,8 @@ def _rows(tree: Any, index: torch.Tensor, size: int) -> Any:
 def copied(tree: Any) -> Any:
     """A copy that later in-place operations on the batch cannot reach."""
     return map_tensors(tree, lambda tensor: tensor.detach().clone())
+
+
+def on_host(tree: Any) -> Any:
+    """The same values on the CPU, apart from any graph; what is there already is shared."""
+    return map_tensors(tree, lambda tensor: tensor.detach().cpu())

@@ -16,7 +16,7 @@ from mlcheck.probe.measure.data.sample_tensors import digest
 from mlcheck.probe.measure.drive import Clock
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.names import part_of
-from mlcheck.probe.measure.tree import leaves
+from mlcheck.probe.measure.tree import leaves, on_host
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
@@ -67,7 +67,10 @@ def _or_empty(sums: Tensor | None) -> Tensor:
 
 @dataclass(slots=True)
 class Pass:
-    """What one pass gave: its tensors by name, a digest of each batch in order, whether it was read to its end."""
+    """What one pass gave: its tensors by name, a digest of each batch in order, whether it was read to its end.
+
+    The batches that are kept are on the CPU, wherever the program puts them.
+    """
 
     fields: dict[str, Field] = field(default_factory=dict)
     digests: list[bytes] = field(default_factory=list)
@@ -134,7 +137,8 @@ def _next_epoch(loader: Any) -> Iterator[None]:
 
 def _walk(batches: Any, seconds: float) -> Pass:
     found, clock, elements = Pass(), Clock(seconds), 0
-    for batch in batches:
+    for given in batches:
+        batch = on_host(given)
         tensors = list(leaves(batch))
         found.digests.append(digest([tensor for _, tensor in tensors]))
         sizes = Counter(tensor.shape[0] for _, tensor in tensors if tensor.ndim)
@@ -142,7 +146,7 @@ def _walk(batches: Any, seconds: float) -> Pass:
         found.samples += found.last_size
         for name, tensor in tensors:
             known = found.fields.setdefault(name, Field(name, str(tensor.dtype), tuple(tensor.shape)))
-            _add(known, tensor.detach().cpu(), found.last_size)
+            _add(known, tensor, found.last_size)
         elements += sum(tensor.numel() for _, tensor in tensors)
         if elements <= _KEPT_ELEMENTS:
             found.kept.append(batch)

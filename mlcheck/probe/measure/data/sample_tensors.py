@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 from torch.utils.data import default_convert
 
-from mlcheck.probe.measure.tree import leaves
+from mlcheck.probe.measure.tree import leaves, on_host
 
 
 def sample_leaves(sample: Any) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of a sample by name; arrays, pictures and plain numbers as tensors too."""
+    """The tensors of a sample by name, on the CPU; arrays, pictures and plain numbers as tensors too."""
     converted = default_convert(sample)  # type: ignore[no-untyped-call]
-    yield from leaves(_as_tensors(converted))
+    yield from leaves(on_host(_as_tensors(converted)))
 
 
 def _as_tensors(tree: Any) -> Any:

@@ -207,7 +207,7 @@ def _distance(probabilities: Tensor) -> bool:
     """Kolmogorov-Smirnov: whether the values are within what 1 in 100 such draws would show."""
     ranked = probabilities.sort().values
     count = ranked.numel()
-    steps = torch.arange(1, count + 1, dtype=torch.float64) / count
+    steps = torch.arange(1, count + 1, dtype=torch.float64, device=ranked.device) / count
     worst = max(float((steps - ranked).max()), float((ranked - steps + 1 / count).max()))
     return worst < 1.63 / math.sqrt(count)
 

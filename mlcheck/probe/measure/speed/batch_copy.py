@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import first_batches
+from mlcheck.probe.measure.drive import first_batches, length_of
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.tree import copied, leaves
 from mlcheck.trial.trial import Trial
@@ -22,7 +22,10 @@ _TIMES = 7
 
 @dataclass(frozen=True, slots=True)
 class BatchCopy:
-    """Seconds of a step on a batch that is on the device, and of copying it there. `pins` says what the loader does."""
+    """Seconds of a step, and of copying its batch to the device. `pins` says what the loader does; `batches` is the
+
+    length of a pass, 0 where it is unknown.
+    """
 
     reach: ClassVar[Reach] = "step"
     order: ClassVar[int] = 92
@@ -33,6 +36,7 @@ class BatchCopy:
     megabytes: float
     pins: bool
     workers: int = 0
+    batches: int = 0
     place: Location = field(default_factory=Location)
 
     @classmethod
@@ -52,6 +56,7 @@ class BatchCopy:
             megabytes=sum(tensor.nbytes for tensor in on_host) / 1e6,
             pins=bool(getattr(loader, "pin_memory", False)),
             workers=int(getattr(loader, "num_workers", 0) or 0),
+            batches=length_of(loader),
             place=Location(*trial.entry),
         )
 

@@ -246,7 +246,7 @@ def _version(gradient: torch.Tensor | None) -> int:
 
 @torch.no_grad()
 def _copies(parameters: list[torch.Tensor]) -> list[torch.Tensor]:
-    return list(torch._foreach_clone(parameters)) if parameters else []
+    return [parameter.clone() for parameter in parameters]
 
 
 def named_parameters(models: Mapping[str, torch.nn.Module]) -> list[torch.Tensor]:
