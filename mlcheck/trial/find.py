@@ -90,11 +90,13 @@ def _perhaps_alone(build: Callable[[], Trial], seed: int, options: EntryOptions)
         alone.install()
         spawned.install()
     seed_all(seed)
+    trial = None
     try:
         trial = build()
     except (KeyError, ValueError) as error:
         if options.communicates or not alone.expects_launcher(error):
             raise
+    if trial is None:  # out of the handler, so that what is raised now does not seem to follow from that error
         seed_all(seed)
         trial = build()
         trial.notices.append("the program expects a launcher such as torchrun: it is examined as the only rank of one")

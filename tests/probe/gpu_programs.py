@@ -49,11 +49,6 @@ MIXED = """with torch.autocast("cuda", dtype=torch.float16):
         scaler.step(optimizer)
         scaler.update()"""
 
-UNSCALED = """with torch.autocast("cuda", dtype=torch.float16):
-            loss = F.cross_entropy(model(inputs), targets)
-        loss.backward()
-        optimizer.step()"""
-
 RANKS = """
 import os
 import torch

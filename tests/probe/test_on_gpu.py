@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from gpu_programs import MIXED, PLAIN, RANKS, UNSCALED, program
+from gpu_programs import MIXED, PLAIN, RANKS, program
 from torch import nn
 
 from mlcheck.core.outcome import Outcome
@@ -48,10 +48,6 @@ def test_nothing_is_said_of_a_sound_program(step: str, tmp_path: Path) -> None:
 def test_the_cause_is_named_as_on_the_cpu(tmp_path: Path) -> None:
     found = report(tmp_path, program(last=", nn.Softmax(1)"))
     assert "softmax-before-ce" in complaints(found)
-
-
-def test_float16_needs_a_scaler(tmp_path: Path) -> None:
-    assert "half-without-scaling" in complaints(report(tmp_path, program(UNSCALED), "half-without-scaling"))
 
 
 def test_reading_the_loss_in_every_step_waits_for_the_device(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from mlcheck.trial.find import EntryOptions, load_trial
+from mlcheck.trial.ranks.alone import ONE_OF_ONE
 from mlcheck.trial.traceback import user_frame, user_traceback
 from mlcheck.trial.trial import EntryError
 
@@ -270,6 +271,18 @@ def test_an_error_under_the_context_shows_the_users_call(write: Write) -> None:
     text = user_traceback(caught.value)
     assert "self.context.backward(batch[0].sum())" in text
     assert "/mlcheck/" not in text
+
+
+def test_what_a_launcher_did_not_tell_is_no_cause_of_a_later_error(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ONE_OF_ONE:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    write("train.py", 'import os\nrank = int(os.environ["RANK"])\nraise OSError(f"no disk for rank {rank}")\n')
+    text = user_traceback(raised("train.py"))
+    assert "no disk for rank 0" in text
+    assert "KeyError" not in text
 
 
 def test_causes_are_cut_as_well(write: Write) -> None:

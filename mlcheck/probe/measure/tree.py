@@ -95,6 +95,11 @@ def copied(tree: Any) -> Any:
     return map_tensors(tree, lambda tensor: tensor.detach().clone())
 
 
+def beside(tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """The same values where `other` lies: a program moves its batches to a device itself."""
+    return tensor.detach().to(other.device)
+
+
 def on_host(tree: Any) -> Any:
     """The same values on the CPU, apart from any graph; what is there already is shared."""
     return map_tensors(tree, lambda tensor: tensor.detach().cpu())

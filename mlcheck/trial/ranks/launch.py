@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from mlcheck.trial.child import child_command
 from mlcheck.trial.find import EntryOptions
 from mlcheck.trial.isolate import ChildEnd, run_child
@@ -83,7 +85,7 @@ def launch(source: Source, world: int, seconds: float) -> Launch:
             seed=options.seed or 0,
             prep=options.prep or "",
             arguments=options.arguments,
-            cpu_shim=options.cpu_shim,
+            cpu_shim=options.cpu_shim or torch.cuda.is_available(),  # which the ranks do not see
         )
         end = run_child(
             child_command("mlcheck.trial.ranks.shepherd", job.dumps()),

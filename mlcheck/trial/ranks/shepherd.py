@@ -69,9 +69,12 @@ def _arguments(world: int) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """Ranks of one machine talk over its loopback, share its cores, and the launcher tells nobody of its failures."""
-    loopback = {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
-    return {**loopback, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR", "TORCHELASTIC_ENABLE_FILE_TIMER": "0"}
+    """Ranks of one machine talk over its loopback, share its cores, and the launcher tells nobody of its failures.
+
+    They see no GPU: there may be fewer than ranks, and NCCL takes one for each.
+    """
+    alone = {"CUDA_VISIBLE_DEVICES": "-1", **({"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {})}
+    return {**alone, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR", "TORCHELASTIC_ENABLE_FILE_TIMER": "0"}
 
 
 class _Ranks:

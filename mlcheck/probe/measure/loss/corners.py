@@ -16,6 +16,7 @@ from mlcheck.probe.measure.tree import leaves
 SUBTRACTIONS = {torch.sub, torch.subtract, Tensor.sub, Tensor.subtract, Tensor.__sub__}
 LARGER = {torch.max, torch.maximum, Tensor.max, Tensor.maximum}
 SMALLER = {torch.min, torch.minimum, Tensor.min, Tensor.minimum}
+_MOVES = {Tensor.to, Tensor.cuda, Tensor.float, Tensor.double}
 _BOX = re.compile(r"box", re.IGNORECASE)
 NUMBERS = 4
 
@@ -42,6 +43,7 @@ class Corners:
         self._larger: set[str] = set()
         self._smaller: set[str] = set()
         self._sides: list[Sides] = []
+        self._moved: list[Tensor] = []  # kept, so that nothing else comes to lie where they do
 
     @property
     def found(self) -> list[Sides]:
@@ -54,6 +56,8 @@ class Corners:
                 self._names[leaf.untyped_storage().data_ptr()] = name
 
     def see(self, func: Any, tensors: list[Tensor], result: Tensor) -> None:
+        if func in _MOVES:
+            self._follow(tensors[0], result)
         if len(tensors) != 2 or func not in SUBTRACTIONS | LARGER | SMALLER:
             return
         if func not in SUBTRACTIONS:
@@ -67,6 +71,13 @@ class Corners:
             sides = result.detach()
             boxes = sides.numel() // (sides.shape[-1] if sides.stride()[-1:] == (1,) and sides.ndim > 1 else 1)
             self._sides.append(Sides(name, boxes, int((sides < 0).sum()), user_location()))
+
+    def _follow(self, tensor: Tensor, moved: Tensor) -> None:
+        """Boxes on another device, or of another type, are still those boxes."""
+        name = self._names.get(tensor.untyped_storage().data_ptr(), "")
+        if name and tensor.shape[-1:] == (NUMBERS,):
+            self._names[moved.untyped_storage().data_ptr()] = name
+            self._moved.append(moved)
 
     def _part(self, tensor: Tensor) -> tuple[str, int]:
         """Of which boxes it holds some numbers, and from which on; no name for anything else."""

@@ -19,7 +19,7 @@ from mlcheck.probe.measure.loss.losses import LossCall
 from mlcheck.probe.measure.loss.margins import has_margin
 from mlcheck.probe.measure.loss.penalties import Penalty, penalty_of
 from mlcheck.probe.measure.measurement import Reach
-from mlcheck.probe.measure.tree import batch_size, leaves, map_tensors, rows
+from mlcheck.probe.measure.tree import batch_size, beside, leaves, map_tensors, rows
 from mlcheck.trial.trial import Trial
 
 BATCHES = 3
@@ -195,7 +195,7 @@ def _in_scale(one: Tensor, other: Tensor) -> bool:
     """Whether the second is the first times a number plus a number, but for rounding."""
     if one.numel() != other.numel() or one.numel() < FEW or not one.is_floating_point():
         return False
-    x, y = (tensor.detach().double().flatten() for tensor in (one, other))
+    x, y = (beside(tensor, other).double().flatten() for tensor in (one, other))
     x, y = x - x.mean(), y - y.mean()
     if not bool(x.isfinite().all() and y.isfinite().all() and x.abs().max() > 0 and y.abs().max() > 0):
         return False
@@ -215,14 +215,14 @@ def _has_a_share(classes: Tensor, target: Tensor) -> bool:
         return False
     if int(classes.min()) < 0 or int(classes.max()) >= target.shape[1] or target.shape[1] < 2:
         return False
-    mine = target.gather(1, classes.long()[:, None])[:, 0]
+    mine = target.gather(1, beside(classes, target).long()[:, None])[:, 0]
     return bool((mine > target.min(1).values).all())
 
 
 def _same_values(one: Tensor, other: Tensor) -> bool:
     if one.numel() != other.numel() or not one.numel():
         return False
-    return torch.equal(one.detach().double().flatten(), other.detach().double().flatten())
+    return torch.equal(beside(one, other).double().flatten(), other.detach().double().flatten())
 
 
 def _twice(batch: Any, size: int) -> Any:

@@ -18,7 +18,7 @@ from mlcheck.probe.measure.drive import Clock, first_batches
 from mlcheck.probe.measure.loss.losses import LossCall, LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.simplified import stilled
-from mlcheck.probe.measure.tree import batch_size, copied, leaves
+from mlcheck.probe.measure.tree import batch_size, beside, copied, leaves
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
@@ -119,7 +119,9 @@ def _looks_for_views(call: LossCall, batch: Any) -> bool:
     if scores.ndim != 2 or target.ndim != 1 or target.is_floating_point() or len(scores) < _FEW:
         return False
     whole = scores.shape[1] >= len(scores) - 1
-    return whole and not any(leaf.shape == target.shape and torch.equal(leaf, target) for _, leaf in leaves(batch))
+    return whole and not any(
+        leaf.shape == target.shape and torch.equal(beside(leaf, target), target) for _, leaf in leaves(batch)
+    )
 
 
 class _RunningStatistics(TorchFunctionMode):

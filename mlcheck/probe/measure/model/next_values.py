@@ -15,7 +15,7 @@ from mlcheck.probe.measure.loss.losses import LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.model.model_calls import CapturedCall, capture
 from mlcheck.probe.measure.modules import Arguments
-from mlcheck.probe.measure.tree import leaves, map_tensors
+from mlcheck.probe.measure.tree import beside, leaves, map_tensors
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
@@ -100,7 +100,7 @@ def _ahead(tensor: Tensor, target: Tensor, axis: int) -> tuple[int, int] | None:
     given, wanted = _columns(tensor, axis), None
     for other in range(1, target.ndim):
         if target.ndim <= 3 and target.shape[other] == given.shape[1] and len(target) == len(given):
-            wanted = _columns(target, other)
+            wanted = _columns(beside(target, tensor), other)
             break
     if wanted is None or given.shape[1] < _FEW_PLACES or max(given.shape[2], wanted.shape[2]) > _MOST_COLUMNS:
         return None

@@ -15,7 +15,7 @@ from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import ModelCall, ModuleWatch
 from mlcheck.probe.measure.training.gradients import GradientWatch, loss_of_step
-from mlcheck.probe.measure.tree import copied, leaves
+from mlcheck.probe.measure.tree import beside, copied, leaves
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.tensors import same_bits
@@ -70,7 +70,9 @@ def _is_given(calls: list[ModelCall], first: list[Tensor]) -> bool:
     """Whether a tensor of the first batch, of some size, is an argument of every call."""
     given = [[leaf for _, leaf in leaves((call.args, call.kwargs))] for call in calls]
     large = [leaf for leaf in first if leaf.numel() > len(leaf.shape)]
-    return bool(given) and all(any(same_bits(one, leaf) for one in args for leaf in large) for args in given)
+    return bool(given) and all(
+        any(same_bits(one, beside(leaf, one)) for one in args for leaf in large) for args in given
+    )
 
 
 def _losses(trial: Trial, batches: list[Any]) -> tuple[tuple[float, ...], Location]:

@@ -21,7 +21,7 @@ from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.model.row_order import order_given
 from mlcheck.probe.measure.modules import ModelCall, ModuleWatch
 from mlcheck.probe.measure.training.gradients import GradientWatch, loss_of_step
-from mlcheck.probe.measure.tree import copied, leaves, map_tensors
+from mlcheck.probe.measure.tree import beside, copied, leaves, map_tensors
 from mlcheck.probe.measure.validation.class_scores import class_counts, scored_classes
 from mlcheck.probe.measure.validation.logged import metrics_alone, numbers
 from mlcheck.trial.generators import seed_all
@@ -104,7 +104,7 @@ def _pair(batch: Any, outputs: list[Tensor], losses: LossWatch) -> tuple[Tensor,
     """The one output of the model that answers labels of the batch, and these."""
     labels = [leaf for _, leaf in leaves(batch) if _is_classes(leaf)]
     labels += [leaf[:, 1:] for leaf in labels if leaf.ndim == 2 and leaf.shape[1] > 2]  # what follows a decoder's start
-    pairs = [(output, label) for output in outputs for label in labels if _classes(output, label)]
+    pairs = [(output, beside(label, output)) for output in outputs for label in labels if _classes(output, label)]
     if pairs and pairs[0][0].shape[:-1] == pairs[0][1].shape and pairs[0][0].ndim > 2:  # or else codes of something
         scored = [call.input.flatten() for call in losses.calls if call.kind == "cross_entropy"]
         pairs = [pair for pair in pairs if any(torch.equal(one, pair[0].flatten()) for one in scored)]

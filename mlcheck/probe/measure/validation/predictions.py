@@ -17,7 +17,7 @@ from mlcheck.probe.measure.data.vocabulary import Decode, decoder
 from mlcheck.probe.measure.drive import Clock
 from mlcheck.probe.measure.loss.losses import LossCall, LossWatch
 from mlcheck.probe.measure.modules import ModelCall, ModuleWatch, by_parameter
-from mlcheck.probe.measure.tree import leaves, map_tensors
+from mlcheck.probe.measure.tree import beside, leaves, map_tensors
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import NotReached, Trial
 
@@ -149,7 +149,8 @@ def _unspoken(batch: Any, calls: list[ModelCall]) -> LossCall | None:
         return None
     scores = output.detach().float()
     are_chances = bool((scores >= 0).all()) and bool(((scores.sum(1) - 1).abs() < 1e-3).all())
-    return LossCall("cross_entropy", scores.clamp_min(1e-12).log() if are_chances else scores, whole[0].detach())
+    logits = scores.clamp_min(1e-12).log() if are_chances else scores
+    return LossCall("cross_entropy", logits, beside(whole[0], logits))
 
 
 def _counted_by_hand(batch: Any, output: Tensor) -> LossCall | None:
@@ -157,7 +158,7 @@ def _counted_by_hand(batch: Any, output: Tensor) -> LossCall | None:
     alike = [leaf for _, leaf in leaves(batch) if leaf.shape == output.shape and leaf.is_floating_point()]
     if len(alike) != 1 or len(set(alike[0].flatten().tolist())) <= 2:
         return None
-    return LossCall("mse_loss", output, alike[0].detach())
+    return LossCall("mse_loss", output, beside(alike[0], output))
 
 
 def _input(first: ModelCall, call: LossCall) -> tuple[str, Tensor] | None:
