@@ -1,0 +1,102 @@
+"""terminal-bootstrapped: the value of what follows is added to the reward of a step that nothing follows."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import is_name, last_name, reads_of, stores_of, walk
+from mlcheck.lint.sites import Function
+
+LOOKS_AT = "temporal difference"
+WORDS = ("gamma", "GAMMA", "discount", "DISCOUNT")
+_DONE = pattern(
+    r"^(?:b_|batch_)?(?:dones?|terminals?|is_?done|terminated|not_?dones?)(?:_?(?:batch|tensor|t|b|mask))?$"
+)
+_REWARD = pattern(r"^(?:b_|batch_)?(?:r|rew|rews|rewards?)(?:_?(?:batch|tensor|t|b))?$")
+_DISCOUNT = pattern(r"gamma|discount")
+_OTHERWISE = pattern(r"non_?final|is not None|not_?done|terminat|truncat|n_?step|alive|survive")
+_ENDLESS = ("Pendulum-v", "HalfCheetah-v", "Swimmer-v", "Reacher-v")
+"""Environments in which an episode ends by its time limit alone: there what follows has a value."""
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    if any(True for _ in facts.sites.mentioning(_ENDLESS)):
+        return
+    for file in facts.sites.mentioning(WORDS):
+        if "torch" not in file.text:
+            continue
+        for function in file.functions:
+            if _DISCOUNT.search(function.text.lower()):
+                targets = list(_targets(function))
+                facts.sites.seen[LOOKS_AT] += len(targets)
+                yield from _masked_too_late(function, targets)
+                yield from _unread(function, targets)
+
+
+def _targets(function: Function) -> Iterator[ast.BinOp]:
+    """`rewards + gamma * next_values`."""
+    for node in function.nodes:
+        match node:
+            case ast.BinOp(left=left, op=ast.Add(), right=ast.BinOp(op=ast.Mult()) as right):
+                names = {last_name(part).lower() for part in walk(right)}
+                rewarded = any(_REWARD.search(last_name(part).lower()) for part in walk(left))
+                if rewarded and any(_DISCOUNT.search(name) for name in names):
+                    yield node
+
+
+def _unread(function: Function, targets: list[ast.BinOp]) -> Iterator[Finding]:
+    """`states, rewards, dones = batch`, of which nothing reads the last."""
+    if len(targets) != 1 or _OTHERWISE.search(function.text):
+        return
+    for line in function.nodes:
+        if not isinstance(line, ast.Assign) or not isinstance(line.targets[0], ast.Tuple):
+            continue
+        names = [part.id for part in line.targets[0].elts if isinstance(part, ast.Name)]
+        done = next((name for name in names if _DONE.search(name.lower())), "")
+        if not done or not any(_REWARD.search(name.lower()) for name in names) or line.lineno > targets[0].lineno:
+            continue
+        if not _is_read(function, done):
+            yield Finding(
+                f"Nothing reads `{done}`: the value of the next state is added where the episode has ended, too",
+                function.place(targets[0]).location,
+                help=f"multiply the value of the next state by `(1 - {done})`",
+                related=(function.place(line).location,),
+            )
+
+
+def _is_read(function: Function, name: str) -> bool:
+    """Whether anything but its own conversion reads a variable: `dones = torch.tensor(dones)`."""
+    converts = [
+        line
+        for line in function.nodes
+        if isinstance(line, ast.Assign) and any(is_name(target, name) for target in line.targets)
+    ]
+    aside = {part for line in converts for part in walk(line.value)}
+    return any(read not in aside for read in reads_of(function.nodes, name)) or "locals()" in function.text
+
+
+def _masked_too_late(function: Function, targets: list[ast.BinOp]) -> Iterator[Finding]:
+    """`q_next[dones] = 0.0` below the target that has taken `q_next`, and nothing takes it again."""
+    for line in function.nodes:
+        match line:
+            case ast.Assign(
+                targets=[ast.Subscript(value=ast.Name(id=values), slice=index)], value=ast.Constant(value=0)
+            ) if any(_DONE.search(last_name(part).lower()) for part in walk(index)):
+                pass
+            case _:
+                continue
+        used = [node for node in targets if node.lineno < line.lineno and reads_of(walk(node), values)]
+        later = [read for read in reads_of(function.nodes, values) if read.lineno > line.lineno]
+        again = any(isinstance(node, ast.For | ast.While) and line in walk(node) for node in function.nodes)
+        set_between = [n for n in stores_of(function.nodes, values) if used and n.lineno > used[0].lineno]
+        if used and not later and not again and not set_between:
+            yield Finding(
+                f"`{values}` is cleared where the episode has ended after the target was computed from it: "
+                "the target keeps the value of what never follows",
+                function.place(line).location,
+                help="move this line above the target",
+                related=(function.place(used[0]).location,),
+            )
