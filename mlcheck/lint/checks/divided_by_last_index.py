@@ -12,6 +12,7 @@ from mlcheck.lint.sites.iteration import counter_of
 
 LOOKS_AT = "sum of losses"
 WORDS = ("+",)
+_SCORES = ("accuracy_score", "balanced_accuracy_score", "f1_score", "roc_auc_score", "jaccard_score", "r2_score")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -23,9 +24,10 @@ def check(facts: Facts) -> Iterator[Finding]:
             if not _counts_its_turns(loop):
                 continue
             spots = {node for node in walk(loop) if (file.path, *_start(node)) in losses}
+            indices = {_index(loop), *_kept_indices(loop)}
             for total in _sums(loop, spots):
                 seen += 1
-                division = _division(site.after, total, _index(loop)) if _starts_at_zero(site, total) else None
+                division = _division(site.after, total, indices) if _starts_at_zero(site, total) else None
                 if division is not None:
                     yield Finding(
                         f"`{total}` is divided by the index of the last batch, which is one less than the number of "
@@ -68,8 +70,17 @@ def _index(loop: ast.For) -> str:
     return name if start == 0 else ""
 
 
+def _kept_indices(loop: ast.For) -> Iterator[str]:
+    """`count` of `count = i`: in every turn, and nothing else is done to it."""
+    for line in straight(loop.body):
+        match line:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=index)) if index == _index(loop):
+                if sum(stores(part, name) for part in loop.body) == 1:
+                    yield name
+
+
 def _sums(loop: ast.For, losses: set[ast.AST]) -> Iterator[str]:
-    """What every turn adds a loss to: one that its gradients are asked of, or that a loss of PyTorch made."""
+    """What every turn adds a loss to: one that its gradients are asked of, or that PyTorch made, or a score."""
     asked = {
         node.id
         for call in walk(loop)
@@ -80,7 +91,7 @@ def _sums(loop: ast.For, losses: set[ast.AST]) -> Iterator[str]:
     made = {
         target.id
         for node in walk(loop)
-        if isinstance(node, ast.Assign) and node.value in losses
+        if isinstance(node, ast.Assign) and (node.value in losses or _is_score(node.value))
         for target in node.targets
         if isinstance(target, ast.Name)
     }
@@ -89,6 +100,11 @@ def _sums(loop: ast.For, losses: set[ast.AST]) -> Iterator[str]:
             value = _plain(line.value)
             if value in losses or (isinstance(value, ast.Name) and value.id in asked | made):
                 yield line.target.id
+
+
+def _is_score(node: ast.expr) -> bool:
+    """`accuracy_score(y, prediction)`: one number for the batch, not a sum over it."""
+    return isinstance(node, ast.Call) and last_name(node.func) in _SCORES
 
 
 def _plain(node: ast.expr) -> ast.expr:
@@ -109,10 +125,10 @@ def _starts_at_zero(site: LoopSite, total: str) -> bool:
     return bool(zeros) and all(zeros) and not within
 
 
-def _division(behind: list[ast.stmt], total: str, index: str) -> ast.AST | None:
+def _division(behind: list[ast.stmt], total: str, indices: set[str]) -> ast.AST | None:
     """The first `total /= i` or `total / i`, where neither has become something else before."""
     for line in behind:
-        if stores(line, index):
+        if any(stores(line, index) for index in indices):
             return None
         for node in walk(line):
             match node:
@@ -122,7 +138,7 @@ def _division(behind: list[ast.stmt], total: str, index: str) -> ast.AST | None:
                     pass
                 case _:
                     continue
-            if (name, by) == (total, index):
+            if name == total and by in indices:
                 return node
         if stores(line, total):
             return None
