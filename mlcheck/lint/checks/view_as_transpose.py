@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.data.pictures import KEEPS, is_picture
 from mlcheck.lint.sites.latest import latest, origin, source
 from mlcheck.lint.sites.layers.dimensions import dimension, fed_to, of_linear, positions, projected, unpacked
+from mlcheck.lint.sites.layers.feature_maps import is_joined_around
 from mlcheck.lint.sites.layers.heads import size_text, sizes_before_heads
 from mlcheck.lint.sites.layers.merging import (
     is_merged_across,
@@ -44,6 +45,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 what = "two dimensions were merged in one order and are taken apart in the other"
             elif is_merged_across(call, owner, sizes):
                 what = "a dimension is taken over the head of another that stands between"
+            elif is_joined_around(call, owner, sizes):
+                what = "the dimensions that are put together do not stand beside each other"
             elif is_sequence_as_map(call, owner, sizes):
                 what = "its pixels come before its channels"
             elif _of_time_first(call, owner, sizes):
