@@ -7,11 +7,32 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward, Mode
 from mlcheck.lint.judging import evaluates, is_meant_to_vary, is_named_for_evaluation
 from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites.evaluation.shared_loops import always_in_train_mode
 
 LOOKS_AT = "model call"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    told = set[tuple[str, int]]()
+    for finding in (*_switched(facts), *_of_shared_loops(facts)):
+        spot = finding.location.path, finding.location.line
+        if spot not in told:
+            told.add(spot)
+            yield finding
+
+
+def _of_shared_loops(facts: Facts) -> Iterator[Finding]:
+    for found in always_in_train_mode(facts.sites):
+        yield Finding(
+            f'`{found.model}` is put into train mode here, for "{found.split}" as well: '
+            "Dropout drops, BatchNorm learns from the held-out data",
+            found.switch.location,
+            help=f'`{found.model}.train(mode == "train")`, with the name that the argument has',
+            related=(found.told.location,),
+        )
+
+
+def _switched(facts: Facts) -> Iterator[Finding]:
     trained = {forward.place.spot for forward in facts.forwards if forward.trained}
     scored = {forward for loss in facts.losses for forward in getattr(loss.input, "traces", ())}
     for_training = {mode for forward in facts.forwards if forward.trained for mode in forward.modes}
