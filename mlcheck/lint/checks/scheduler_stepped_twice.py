@@ -1,9 +1,11 @@
 """scheduler-stepped-twice: one schedule is moved on at two places of the same loop."""
 
+import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.training import SchedulerStep
 
 LOOKS_AT = "learning-rate scheduler"
@@ -20,7 +22,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         sometimes = {step.place.spot for step in steps if not step.always}
         for first in steps:
             for second in steps:
-                if first.place.spot == second.place.spot or {first.place.spot, second.place.spot} & sometimes:
+                if first.place.spot == second.place.spot:
+                    continue
+                if {first.place.spot, second.place.spot} & sometimes and not _are_together(facts, first, second):
                     continue
                 inner, outer = first.when.loops, second.when.loops
                 if outer and [loop for loop, _ in inner[: len(outer)]] == [loop for loop, _ in outer]:
@@ -31,3 +35,16 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help="step it at one place: after each batch, or after each epoch",
                         related=(first.place.location,),
                     )
+
+
+def _are_together(facts: Facts, first: SchedulerStep, second: SchedulerStep) -> bool:
+    """Whether one call of a function makes both for certain: what decides on the call decides on both alike."""
+    made = [facts.sites.call_at(step.place) for step in (first, second)]
+    functions = {call.function for call in made if call is not None}
+    function = functions.pop() if len(functions) == 1 and None not in made else None
+    if function is None or first.when.calls != second.when.calls:
+        return False
+    branches = [node for node in function.nodes if isinstance(node, ast.If | ast.Try | ast.While | ast.Match)]
+    inside = {part for branch in branches for part in walk(branch)}
+    leaves = any(isinstance(part, ast.Return | ast.Break | ast.Continue) for part in inside)
+    return not leaves and all(call is not None and call.node not in inside for call in made)

@@ -10,6 +10,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_length, last_name, own_nodes, reads_of, walk
 from mlcheck.lint.sites import Class, Context, File, Function
+from mlcheck.lint.sites.data.other_split import loaders_of_other_split
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "pair of splits"
@@ -30,6 +31,12 @@ class _Scope(NamedTuple):
 def check(facts: Facts) -> Iterator[Finding]:
     seen = 0
     for file in facts.sites.mentioning(["train"]):
+        for mixed in loaders_of_other_split(file):
+            yield Finding(
+                f"Nothing reads `{mixed.unread}`, and `{mixed.loader}` is made of `{mixed.data}`",
+                mixed.place.location,
+                help=f"`{mixed.unread}` belongs here",
+            )
         for node, context in file.scopes():
             for unread, other in _pairs(_Scope(file, node, context)):
                 seen += 1
