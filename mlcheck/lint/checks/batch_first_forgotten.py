@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class, Function
 from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.layers.feature_maps import channels_as_steps
 from mlcheck.lint.sites.layers.modules import text_of
 from mlcheck.lint.sites.layers.state_views import BATCH_SIZE, state_views
 from mlcheck.lint.sites.origins import callers, returns
@@ -55,7 +56,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield from _state_viewed(call)
         if call.constant("batch_first", _position(call), default=False) is not False:
             continue
-        found = (_evidence(cls, layers) or _used_as_batch(cls, names) for cls, names in _homes(call))
+        found = (_evidence(cls, names, layers) or _used_as_batch(cls, names) for cls, names in _homes(call))
         if evidence := next(filter(None, found), ""):
             name = call.name.rpartition(".")[2]
             yield Finding(
@@ -172,7 +173,7 @@ def _attributes_with(cls: Class, call: Call) -> list[str]:
     return found
 
 
-def _evidence(cls: Class, layers: list[Call]) -> str:
+def _evidence(cls: Class, names: list[str], layers: list[Call]) -> str:
     """What says that the module's tensors have the batch first, where nothing swaps dimensions."""
     text = text_of(cls)
     if _SWAPS.search(text) or _TIME_FIRST.search(text):
@@ -181,6 +182,9 @@ def _evidence(cls: Class, layers: list[Call]) -> str:
         if other.cls is cls and other.constant("batch_first", _position(other), default=False) is True:
             return f"`{other.name.rpartition('.')[2]}` beside it has the batch first"
     forward = cls.methods.get("forward")
+    view = channels_as_steps(forward, names) if forward is not None else None
+    if view is not None:
+        return f"`{ast.unparse(view)}` has the batch first"
     taken = _taken_apart(forward) if forward is not None else ""
     if taken:
         return f"`{taken}` has the batch first"

@@ -8,12 +8,14 @@ from mlcheck.lint.nodes import is_name, last_name
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.dimensions import positions
-from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.model import Call, Function
 
 _MAKES = frozenset(f"torch.nn.{name}2d" for name in ("Conv", "ConvTranspose", "BatchNorm", "MaxPool", "AvgPool"))
-_KEEPS = frozenset(["relu", "leaky_relu", "gelu", "silu", "elu", "tanh", "sigmoid", "dropout", "contiguous"])
+_KEEPS = frozenset(
+    ["relu", "leaky_relu", "gelu", "silu", "elu", "tanh", "sigmoid", "dropout", "contiguous", "max_pool2d", "avg_pool2d"]
+)
 _ACTIVATIONS = frozenset(f"torch.nn.{name}" for name in ("ReLU", "LeakyReLU", "GELU", "SiLU", "ELU", "Tanh", "Dropout"))
-_LAYERS = 6
+_LAYERS = 8
 _DIMENSIONS = 4
 
 
@@ -22,7 +24,7 @@ def is_joined_around(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool
 
     Not where the result is reshaped once more: it may be brought back.
     """
-    if not isinstance(owner, ast.Name) or not _is_feature_map(call, owner) or _is_reshaped_again(call):
+    if not isinstance(owner, ast.Name) or not is_feature_map(call, owner) or _is_reshaped_again(call):
         return False
     kept = [size for size in sizes if ast.unparse(size) != "1"]
     told = [positions(call, owner, size) for size in kept]
@@ -35,7 +37,22 @@ def is_joined_around(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool
     return len(named) > 1 and sorted(order) == list(range(_DIMENSIONS)) and order != sorted(order)
 
 
-def _is_feature_map(call: Call, owner: ast.Name) -> bool:
+def channels_as_steps(forward: Function, layers: list[str]) -> ast.Call | None:
+    """`x.view(x.size(0), x.size(1), 16)` of a feature map, given to one of these layers as it is."""
+    for node in forward.nodes:
+        if not isinstance(node, ast.Call) or own_attribute(node.func, forward) not in layers or not node.args:
+            continue
+        made, context = source(forward.file, node.args[0], forward.inner)
+        match made:
+            case ast.Call(func=ast.Attribute(value=ast.Name() as owner, attr="view" | "reshape"), args=[*sizes]):
+                call = Call(forward.file, made, context)
+                first = [positions(call, owner, size) for size in sizes[:2]]
+                if len(sizes) == 3 and first == [[0], [1]] and is_feature_map(call, owner):
+                    return made
+    return None
+
+
+def is_feature_map(call: Call, owner: ast.Name) -> bool:
     """Whether a two-dimensional layer of the module made it, the last but for activations."""
     function = call.function
     if function is None or function.cls is None:
