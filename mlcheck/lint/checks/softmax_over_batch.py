@@ -13,6 +13,7 @@ from mlcheck.lint.sites.layers.batched_products import weighed_across
 from mlcheck.lint.sites.layers.drawing import drawn_from
 from mlcheck.lint.sites.layers.first_dimension import MAY_TURN, is_over_first, normalised_over_samples
 from mlcheck.lint.sites.layers.implied_dimension import over_samples
+from mlcheck.lint.sites.layers.merged_rows import over_merged_rows
 from mlcheck.lint.sites.layers.modules import module_classes
 from mlcheck.lint.sites.layers.pooling import pooled_elsewhere
 from mlcheck.lint.sites.layers.routing import named_along_other, picked_along_other
@@ -53,6 +54,7 @@ def _pooled(facts: Facts) -> Iterator[Finding]:
 def _normalised(facts: Facts) -> Iterator[Finding]:
     yield from _winners(facts)
     yield from map(_finding, normalised_over_samples(facts.sites))
+    yield from (_finding(place) for cls in facts.sites.once(module_classes) for place in over_merged_rows(cls))
     yield from _over_loaded_batch(facts)
     named = (each for file in facts.sites.mentioning(["oftmax("]) for each in named_along_other(file))
     picked = (each for cls in facts.sites.classes for each in picked_along_other(cls))

@@ -11,9 +11,8 @@ from mlcheck.lint.sites.layers.dimensions import positions
 from mlcheck.lint.sites.model import Call, Function
 
 _MAKES = frozenset(f"torch.nn.{name}2d" for name in ("Conv", "ConvTranspose", "BatchNorm", "MaxPool", "AvgPool"))
-_KEEPS = frozenset(
-    ["relu", "leaky_relu", "gelu", "silu", "elu", "tanh", "sigmoid", "dropout", "contiguous", "max_pool2d", "avg_pool2d"]
-)
+_KEEPS = frozenset(["relu", "leaky_relu", "gelu", "silu", "elu", "tanh", "sigmoid", "dropout", "contiguous"])
+_KEEPS |= {"max_pool2d", "avg_pool2d"}
 _ACTIVATIONS = frozenset(f"torch.nn.{name}" for name in ("ReLU", "LeakyReLU", "GELU", "SiLU", "ELU", "Tanh", "Dropout"))
 _LAYERS = 8
 _DIMENSIONS = 4

@@ -73,7 +73,7 @@ def _of_rows(cls: Class) -> Iterator[Place]:
         return
     functions = cls.file.calls("softmax", "log_softmax", "normalize")
     over_first = [call for call in functions if call.cls is cls and is_over_first(call)]
-    found = [call for call in (*over_first, *_layers_over_first(cls)) if _is_of_linear(call, cls)]
+    found = [call for call in (*over_first, *layers_over_first(cls)) if _is_of_linear(call, cls)]
     if found and (any(word in text for word in _BATCHED) or cls in cls.file.sites.once(given_one_row)):
         yield from (call.place for call in found)
 
@@ -123,7 +123,7 @@ def _of_pairs(cls: Class) -> Iterator[Place]:
                 yield call.place
 
 
-def _layers_over_first(cls: Class) -> Iterator[Call]:
+def layers_over_first(cls: Class) -> Iterator[Call]:
     """`self.norm(x)`, where `self.norm = nn.Softmax(dim=0)`."""
     for name, sets in cls.attributes.items():
         made = sets[0][1].value if len(sets) == 1 else None
