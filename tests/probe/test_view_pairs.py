@@ -76,3 +76,44 @@ def test_one_of_three_views_is_enough() -> None:
         return F.cross_entropy(codes @ codes.T - 1e4 * torch.eye(3 * N), torch.arange(3 * N).roll(N))
 
     assert ask("batch-mixing", of_views(loss)).outcome is not Outcome.WARN
+
+
+def made_in_step(target: Any) -> Any:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        views = [batch[0] + 0.1 * torch.randn(N, 8) for _ in range(2)]
+        return stacked(target)(model, views)
+
+    return loss
+
+
+def of_samples(loss: Any) -> Trial:
+    batches = [(torch.randn(N, 8), torch.randint(3, (N,))) for _ in range(2)]
+    return trial_of(nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 6)), batches, loss)
+
+
+@pytest.mark.parametrize("target", [torch.arange(2 * N) ^ 1, torch.arange(2 * N).roll(1)])
+def test_views_that_the_step_makes_and_takes_for_those_of_another_sample(target: Tensor) -> None:
+    verdict = ask("batch-mixing", of_samples(made_in_step(target)))
+    says(verdict, Outcome.WARN, "takes views of other samples for the right ones", "is column 1")
+
+
+def paired(order: Tensor, spread: float) -> Any:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        mine, theirs = (model(batch[0] + spread * torch.randn(N, 8)) for _ in range(2))
+        return F.cross_entropy(mine @ theirs.T, order)
+
+    return loss
+
+
+def test_views_that_the_step_makes_in_two_calls() -> None:
+    verdict = ask("batch-mixing", of_samples(paired(torch.arange(N).roll(1), 0.1)))
+    says(verdict, Outcome.WARN, "takes views of other samples for the right ones")
+    assert ask("batch-mixing", of_samples(paired(torch.arange(N), 0.1))).outcome is not Outcome.WARN
+
+
+def test_views_that_the_step_makes_and_finds_again() -> None:
+    assert ask("batch-mixing", of_samples(made_in_step(torch.arange(2 * N).roll(N)))).outcome is not Outcome.WARN
+
+
+def test_samples_in_order_that_are_to_tell_the_next_are_no_views() -> None:
+    assert ask("batch-mixing", of_samples(paired(torch.arange(N).roll(-1), 0.0))).outcome is not Outcome.WARN

@@ -56,11 +56,13 @@ class ViewPairs:
         batch = first_batches(trial, 1)[0]
         size = batch_size(batch)
         views = [name for name, leaf in islice(leaves(batch), _MOST_VIEWS) if leaf.ndim > 1]
-        if size is None or size < _FEW or len(views) < 2:
-            raise NotMeasured("the batch has no two views of its samples side by side")
+        if size is None or size < _FEW or not views:
+            raise NotMeasured("the batch has no samples that a loss could look for views of")
         call = _scored(trial, batch)
         if call is None:
             raise NotMeasured("no loss looks for a view among those of the batch")
+        if len(views) == 1 and not _drawn_in_step(trial, batch, call):
+            raise NotMeasured("the batch has no two views of its samples, and its step draws none")
         clock, table = Clock(min(_SECONDS, seconds / 10)), _Table(trial, batch, call)
         chosen = torch.linspace(1, size - 2, _SAMPLES).long().tolist()
         pairs = [pair for sample in chosen if clock.left() for pair in table.pairs(views, sample)]
@@ -80,12 +82,23 @@ class _Table:
     def pairs(self, views: list[str], sample: int) -> list[tuple[int, int, set[int]]]:
         """The sample, each row that is one of its views, and the columns that are others of its views."""
         seen = {name: self._lines(name, sample) for name in views}
+        if len(seen) == 1:
+            return self._made_in_step(sample, *next(iter(seen.values())))
         return [
             (sample, row, own)
             for name, (rows, _) in seen.items()
             for row in sorted(rows)
             if (own := set().union(*(columns for other, (_, columns) in seen.items() if other != name)))
         ]
+
+    def _made_in_step(self, sample: int, rows: set[int], columns: set[int]) -> list[tuple[int, int, set[int]]]:
+        """Of views that the step makes of one tensor: in a table of all by all a row's own column is no other view."""
+        scores = self._call.input
+        if rows != columns or scores.shape[0] != scores.shape[1]:
+            return []
+        of_one_call = torch.allclose(scores, scores.T)
+        pairs = ((row, columns - {row} if of_one_call else columns) for row in sorted(rows))
+        return [(sample, row, own) for row, own in pairs if own]
 
     def _lines(self, name: str, sample: int) -> tuple[set[int], set[int]]:
         """The rows and the columns nearly all of which change with this sample; of many it is none's own."""
@@ -104,11 +117,17 @@ class _Table:
         return (set(rows), set(columns)) if few else (set(), set())
 
 
-def _scored(trial: Trial, batch: Any) -> LossCall | None:
+def _drawn_in_step(trial: Trial, batch: Any, call: LossCall) -> bool:
+    """Whether the scores of the same batch are others under other random numbers, dropout aside."""
+    again = _scored(trial, batch, seed=1)
+    return again is not None and again.input.shape == call.input.shape and not torch.equal(again.input, call.input)
+
+
+def _scored(trial: Trial, batch: Any, seed: int = 0) -> LossCall | None:
     """The cross-entropy over the batch's own views, of targets that the program makes, where no norm mixes samples."""
     watch = LossWatch(keep_dropout=False)
     with restored(trial), stilled(trial), _RunningStatistics(), watch:
-        seed_all(0)
+        seed_all(seed)
         trial.train_step(copied(batch), 0)
     found = [call for call in watch.calls if call.kind == "cross_entropy" and _looks_for_views(call, batch)]
     return found[0] if found else None
