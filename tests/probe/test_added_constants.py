@@ -208,3 +208,24 @@ def test_an_advantage_whose_baseline_is_detached() -> None:
         return -(taken * (batch[0].sum(1) - scores.detach().mean(1))).mean() + 0.01 * scores.square().mean()
 
     assert ask(RULE, trial_of(mlp(), classes(8), loss)).outcome is Outcome.PASS
+
+
+def apart(model: nn.Module, x: Tensor, grad: bool) -> Tensor:
+    with torch.set_grad_enabled(grad):
+        one, two = (model(x + 0.2 * torch.randn_like(x)).softmax(1) for _ in range(2))
+    return F.mse_loss(one, two)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_two_answers_that_new_weights_give_alike(grad: bool) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(600, 16, generator=torch.Generator().manual_seed(1))
+    y = (x[:, :4].sum(1) > 0).long()
+    batches = list(zip(x.split(50), y.split(50), strict=True))
+    model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 10))
+    trial = trial_of(model, batches, lambda m, b: cross_entropy(m, b) + 5 * apart(m, b[0], grad))
+    verdict = ask(RULE, trial)
+    if grad:
+        assert verdict.outcome is Outcome.PASS
+    else:
+        says(verdict, Outcome.WARN, "trains nothing")
