@@ -230,11 +230,16 @@ def test_answers_below_chance_tell_what_is_upside_down(
     says(judge(passes, None, run), Outcome.WARN, "below any answer that ignores the input", told)  # type: ignore[arg-type]
 
 
-def measured(x: Tensor, y: Tensor, cut: int = 900) -> Trial:
-    """A regression that is evaluated by the loss that it is trained on."""
+def of_torch(model: Any, batch: Any) -> Tensor:
+    return F.mse_loss(model(batch[0])[:, 0], batch[1])
 
-    def loss(model: Any, batch: Any) -> Tensor:
-        return F.mse_loss(model(batch[0])[:, 0], batch[1])
+
+def by_hand(model: Any, batch: Any) -> Tensor:
+    return ((model(batch[0]).squeeze(1) - batch[1]) ** 2).mean()
+
+
+def measured(x: Tensor, y: Tensor, cut: int = 900, loss: Any = of_torch) -> Trial:
+    """A regression that is evaluated by the loss that it is trained on."""
 
     parts = TensorDataset(x[:cut], y[:cut]), TensorDataset(x[cut:], y[cut:])
     trial = trial_on(*parts, model=mlp(x.shape[1], 1), loss=loss)
@@ -248,13 +253,28 @@ def measured(x: Tensor, y: Tensor, cut: int = 900) -> Trial:
     return trial
 
 
-def test_targets_that_nothing_tells() -> None:
+@pytest.mark.parametrize("loss", [of_torch, by_hand])
+def test_targets_that_nothing_tells(loss: Any) -> None:
     x = numbers(1300)
     y = x[:, 0].abs() + x[:, 1] * x[:, 2]
     shuffle = torch.randperm(1300, generator=torch.Generator().manual_seed(3))
-    says(ask("labels-unrelated", measured(x, y[shuffle])), Outcome.WARN, "nothing tells the targets", "a linear model")
-    assert ask("labels-unrelated", measured(x, y)).outcome is not Outcome.WARN
-    assert ask("labels-unrelated", measured(x.sign(), y[shuffle])).outcome is not Outcome.WARN  # codes, not numbers
+    verdict = ask("labels-unrelated", measured(x, y[shuffle], loss=loss))
+    says(verdict, Outcome.WARN, "nothing tells the targets", "a linear model")
+    assert ask("labels-unrelated", measured(x, y, loss=loss)).outcome is not Outcome.WARN
+    codes = measured(x.sign(), y[shuffle], loss=loss)
+    assert ask("labels-unrelated", codes).outcome is not Outcome.WARN  # codes, not numbers
+
+
+def test_an_output_that_is_no_answer_to_the_targets() -> None:
+    x = numbers(1300)
+    y = 50 + torch.randn(1300, generator=torch.Generator().manual_seed(3))
+
+    def ranks(model: Any, batch: Any) -> Tensor:
+        risk = model(batch[0])[:, 0]
+        later = batch[1][None] >= batch[1][:, None]
+        return (torch.where(later, risk[None], -torch.inf).logsumexp(1) - risk).mean()
+
+    assert ask("labels-unrelated", measured(x, y, loss=ranks)).outcome is not Outcome.WARN
 
 
 def focal(model: nn.Module, batch: Any) -> Tensor:

@@ -155,10 +155,11 @@ def _unspoken(batch: Any, calls: list[ModelCall]) -> LossCall | None:
 
 def _counted_by_hand(batch: Any, output: Tensor) -> LossCall | None:
     """Of numbers, that is, and not of the chances of a yes or no."""
-    alike = [leaf for _, leaf in leaves(batch) if leaf.shape == output.shape and leaf.is_floating_point()]
+    shapes = ((len(output),), (len(output), 1))
+    alike = [leaf for _, leaf in leaves(batch) if leaf.shape in shapes and leaf.is_floating_point()]
     if len(alike) != 1 or len(set(alike[0].flatten().tolist())) <= 2:
         return None
-    return LossCall("mse_loss", output, beside(alike[0], output))
+    return LossCall("mse_loss", output.reshape(alike[0].shape), beside(alike[0], output))
 
 
 def _input(first: ModelCall, call: LossCall) -> tuple[str, Tensor] | None:
