@@ -120,6 +120,14 @@ def test_a_feature_that_died() -> None:
     )
 
 
+@pytest.mark.parametrize(("constant", "outcome"), [(0.37, Outcome.WARN), (0.0, Outcome.PASS), (1.0, Outcome.PASS)])
+def test_a_feature_that_died_beside_a_yes_or_no(constant: float, outcome: Outcome) -> None:
+    x = numbers()
+    x[:, 0] = (x[:, 0] > 0.5).float()
+    x[:, 3] = constant
+    assert ask("constant-feature", classified(x, rare(0.5, 600))).outcome is outcome
+
+
 def test_a_feature_alive_in_validation_only() -> None:
     x = (numbers() > 2).float()
     x[:, 2] = 0.0

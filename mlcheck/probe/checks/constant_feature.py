@@ -15,6 +15,7 @@ from mlcheck.probe.measure.model.first_inputs import FirstInput, FirstInputs
 
 FEW = 100
 RARE = 0.5
+RARER = 0.9  # of columns whose constant is a fraction: what may yet be told by such a one is no indicator that is off
 MANY_WORDS = 20
 CHANCE = 1e-6
 _NONE = 1e-9  # of the largest spread: rounding
@@ -82,7 +83,9 @@ def _asleep(
             return _woken(trained, woken, numbers)
     varying = trained.share[trained.share < 1]
     dead = [index for index in constant if float(trained.common[index]) != 1.0]
-    if not dead or float(varying.max()) >= RARE:
+    if float(varying.max()) >= RARE:
+        dead = [index for index in dead if float(trained.common[index]) % 1 != 0]
+    if not dead or float(varying.max()) >= RARER:
         return None
     if trained.kind == "feature" and _at_an_end(constant, trained) and not _enters(constant, trained, layers):
         return None
