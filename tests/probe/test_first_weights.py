@@ -91,6 +91,36 @@ def test_tied_and_untied_weights_pass(tie: str) -> None:
     says(ask("tied-weights-apart", language(tie)), Outcome.PASS)
 
 
+class Coder(nn.Module):
+    """An autoencoder whose decoder begins as its encoder, turned round."""
+
+    def __init__(self, start: str) -> None:
+        super().__init__()
+        self.encoder, self.decoder = nn.Linear(8, 8), nn.Linear(8, 8)
+        if start == "identity":
+            nn.init.eye_(self.encoder.weight)
+        if start != "own":
+            turned = self.encoder.weight if start == "deep copy" else self.encoder.weight.T
+            self.decoder.weight = nn.Parameter(turned.detach().clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.decoder(torch.tanh(self.encoder(x)))
+
+
+@pytest.mark.parametrize(
+    ("start", "outcome"),
+    [
+        ("turned", Outcome.WARN),
+        ("own", Outcome.PASS),
+        ("identity", Outcome.PASS),  # two layers that begin as nothing begin alike
+        ("deep copy", Outcome.PASS),  # as the layers of nn.TransformerEncoder do
+    ],
+)
+def test_a_decoder_that_begins_as_its_encoder(start: str, outcome: Outcome) -> None:
+    trial = trial_of(Coder(start), [(torch.randn(32, 8),)] * 3, lambda m, b: nn.functional.mse_loss(m(b[0]), b[0]))
+    assert ask("tied-weights-apart", trial).outcome is outcome
+
+
 def frozen_table(values: Tensor) -> Any:
     model = Language()
     model.embed = nn.Embedding.from_pretrained(values)

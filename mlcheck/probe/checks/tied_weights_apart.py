@@ -22,7 +22,8 @@ def check(seen: Parameters) -> Verdict:
         Finding(
             f"`{other}` starts as a copy of `{one}` and is a parameter of its own: they diverge at the first step",
             Location(symbol=other),
-            help="tie the parameter itself (head.weight = embedding.weight) if they are meant to stay equal",
+            help="tie the parameter itself (head.weight = embedding.weight, or F.linear(h, encoder.weight.T)) if they "
+            "are meant to stay equal",
         )
         for one, other in seen.copies
     ]

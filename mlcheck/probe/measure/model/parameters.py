@@ -48,7 +48,8 @@ class WeightStory:
 @dataclass(slots=True)
 class Parameters:
     """`shared` are pairs of distinct parameters in the same memory, `copies` an embedding and a linear layer that
-    began with the same values without being one parameter. `updates` is how often every optimizer stepped."""
+    began with the same values without being one parameter, or two linear layers, one turned round. `updates` is how
+    often every optimizer stepped."""
 
     reach: ClassVar[Reach] = "step"
     order: ClassVar[int] = 8
@@ -159,13 +160,23 @@ def _shared(trial: Trial) -> list[tuple[str, str]]:
 def _copies(owners: list[Owner]) -> list[tuple[str, str]]:
     tables = [(name, weight) for name, module, weight in owners if isinstance(module, nn.Embedding)]
     heads = [(name, weight) for name, module, weight in owners if isinstance(module, nn.Linear)]
+    return [(table, head) for table, one in tables for head, other in heads if _copied(one, other)] + _transposed(heads)
+
+
+def _transposed(layers: list[tuple[str, Tensor]]) -> list[tuple[str, str]]:
+    """Linear layers of which one begins as the other turned round, as in an autoencoder."""
     return [
-        (table, head)
-        for table, one in tables
-        for head, other in heads
-        if one.shape == other.shape and one.data_ptr() != other.data_ptr() and torch.equal(one, other)
-        if _constant(one) is None
+        (name, other)
+        for index, (name, one) in enumerate(layers)
+        for other, weight in layers[index + 1 :]
+        if one.shape == weight.T.shape and _copied(one, weight.T) and not torch.equal(weight, weight.T)
     ]
+
+
+def _copied(one: Tensor, other: Tensor) -> bool:
+    """Whether these are the same numbers in two places, and not one number alone."""
+    apart = one.shape == other.shape and one.data_ptr() != other.data_ptr()
+    return apart and torch.equal(one, other) and _constant(one) is None
 
 
 def _is_copy(values: Tensor, owners: list[Owner], weight: Tensor) -> bool:
