@@ -9,9 +9,12 @@ from mlcheck.probe.measure.model.moved_buffers import MovedBuffers
 from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.validation.after_step import AfterStep
 from mlcheck.probe.measure.validation.evaluation import Evaluation
+from mlcheck.probe.measure.validation.moved_weights import MovedWeights
 
 
-def check(seen: Evaluation | None, moved: MovedBuffers | None, after: AfterStep | None) -> Verdict:
+def check(
+    seen: Evaluation | None, moved: MovedBuffers | None, after: AfterStep | None, weights: MovedWeights | None
+) -> Verdict:
     if seen is None:
         return (
             _within_the_round(after)
@@ -36,6 +39,13 @@ def check(seen: Evaluation | None, moved: MovedBuffers | None, after: AfterStep 
         findings.append(
             Finding(f"evaluating changed the parameters {names}", Location(seen.place.path, seen.place.line))
         )
+    elif weights and weights.names:
+        message = (
+            f"evaluating the trained model changed {listed(list(weights.names))}, and the next step trains on from "
+            "there: training goes on with what was put in for the evaluation"
+        )
+        help_ = "evaluate a copy, or put the weights back where the evaluation ends"
+        findings.append(Finding(message, Location(seen.place.path, seen.place.line), help=help_))
     if seen.training and len(findings) == 1 and seen.samples_dropout:
         told = f"in it the model is asked the same {seen.asked} times, as for Monte Carlo dropout"
         reason = f"{findings[0].message}, but {told}"
