@@ -78,6 +78,7 @@ class Trial:
     `train_step(batch, index)` runs the user's step on one batch, in train mode, with backward and
     optimizer step inside, and returns its metrics. `evaluate_step(batch)` runs the user's evaluation of
     one batch as the framework would (modes and grad mode set as the framework sets them, nothing more).
+    `evaluate_split(batches)` does so for several at once, of a program that evaluates a whole split by itself.
     `train_batches()` and `validation_batches()` start a fresh pass and yield batches on `device`, as
     `train_step` takes them. `end_evaluation()` ends a script's own pass over its validation data, so that it goes on
     to what it prints; False where it did not come back to its training by that. `end_validation()` ends a validation
@@ -117,6 +118,7 @@ class Trial:
     entry: tuple[str, int]
     evaluate_step: Callable[[Any], Mapping[str, Any]] | None = None
     validation_batches: Callable[[], Iterator[Any]] | None = None
+    evaluate_split: Callable[[list[Any]], Mapping[str, Any]] | None = None
     end_evaluation: Callable[[], bool] | None = None
     end_validation: Callable[[], Mapping[str, Any]] | None = None
     loss: Callable[[Any], torch.Tensor] | None = None

@@ -16,6 +16,7 @@ from mlcheck.probe.measure.validation.metric_trials import MetricTrial, MetricTr
 from mlcheck.probe.measure.validation.printed_metrics import PrintedMetrics
 from mlcheck.probe.measure.validation.printed_text import Printed
 from mlcheck.probe.measure.validation.searched import Searched
+from mlcheck.probe.measure.validation.whole_split import WholeSplit
 
 _PREFIX = r"^(?:val|valid|validation|test|eval|dev)?[_/. ]?"
 _NAMES = {
@@ -43,11 +44,12 @@ def check(
     first: FirstLoss | None,
     run: ShortRun | None,
     searched: Searched | None,
+    split: WholeSplit | None,
 ) -> Verdict:
     if not any(trial.whole for trial in seen.trials):
         return judge_printed(printed)
     names = list(dict.fromkeys(name for trial in seen.trials for name in trial.whole))
-    findings: list[Finding] = []
+    findings = list(split.findings()) if split else []
     compared = []
     for name in names:
         trials = [trial for trial in seen.trials if name in trial.whole]
@@ -159,8 +161,7 @@ def _not_finite(name: str, trials: list[MetricTrial], at_once: bool) -> Finding 
     wrong = [trial for trial in trials if not math.isfinite(trial.whole[name])]
     if not wrong or (at_once and len(wrong) < len(trials)):
         return None
-    bad = wrong[0]
-    value = "NaN" if math.isnan(bad.whole[name]) else "infinite"
+    bad, value = wrong[0], "NaN" if math.isnan(wrong[0].whole[name]) else "infinite"
     return Finding(
         f"{name} is {value} on a validation batch of {bad.samples}: averaged, it makes the whole metric {value}",
         help="count over the whole split and divide once; decide what the metric is where a class does not occur",
@@ -240,9 +241,8 @@ def _is_off(name: str, one: Answers) -> bool:
 
 def _sums(name: str, trials: list[MetricTrial], summed: bool, first: FirstLoss | None) -> Finding | None:
     """A mean by its name, or a loss whose counterpart in training is a mean, that grows with the batch."""
-    named = _MEANS.search(name.lower())
     as_in_training = first is not None and first.tiled is not None and abs(first.tiled - 1) < CLOSE
-    return _doubles(name, trials, summed) if named and as_in_training else None
+    return _doubles(name, trials, summed) if as_in_training and _MEANS.search(name.lower()) else None
 
 
 def _divided_twice(name: str, trials: list[MetricTrial], seen: MetricTrials, by: Searched | None) -> Finding | None:

@@ -56,6 +56,7 @@ def build(kind: type[PyTorchTrial], entry: str, place: tuple[str, int], experime
         train_step=harness.train_step,
         train_batches=harness.train_batches,
         evaluate_step=harness.evaluate_step,
+        evaluate_split=None if harness.evaluates_batches else harness.evaluate_split,
         validation_batches=harness.validation_batches,
         end_validation=harness.end_validation if context._reducers.objects else None,
         owns_loop=True,

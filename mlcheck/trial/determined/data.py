@@ -156,18 +156,21 @@ def to_device(data: Any, device: torch.device, warned_types: set[type] | None = 
     return data
 
 
-class _OneBatch(Dataset[Any]):
-    def __init__(self, batch: Any, length: int) -> None:
-        self._batch = batch
+class _GivenBatches(Dataset[Any]):
+    def __init__(self, batches: list[Any], length: int) -> None:
+        self._batches = batches
         self._length = length
 
     def __len__(self) -> int:
         return self._length
 
     def __getitem__(self, index: int) -> Any:
-        return self._batch
+        return self._batches[index]
 
 
-def single_batch_loader(batch: Any, length: int) -> TorchDataLoader[Any]:
-    """A loader that yields this one batch; `len(loader.dataset)` is its number of records."""
-    return TorchDataLoader(_OneBatch(batch, length), batch_size=None, sampler=[0], collate_fn=lambda whole: whole)
+def loader_of(batches: list[Any], length: int) -> TorchDataLoader[Any]:
+    """A loader that yields these batches; `len(loader.dataset)` is their number of records."""
+    places = list(range(len(batches)))
+    return TorchDataLoader(
+        _GivenBatches(batches, length), batch_size=None, sampler=places, collate_fn=lambda whole: whole
+    )

@@ -13,7 +13,7 @@ import torch
 
 from mlcheck.trial.determined.api import PyTorchTrial
 from mlcheck.trial.determined.context import PyTorchTrialContext
-from mlcheck.trial.determined.data import DataLoader, single_batch_loader
+from mlcheck.trial.determined.data import DataLoader, loader_of
 from mlcheck.trial.determined.metrics import as_arrays, averages_of, reduced
 from mlcheck.trial.determined.settings import Position, Record
 from mlcheck.trial.trial import EntryError
@@ -130,17 +130,26 @@ class Harness:
 
     @torch.no_grad()
     def evaluate_step(self, batch: Any) -> Mapping[str, Any]:
+        if not self.evaluates_batches:
+            return self.evaluate_split([batch])
         self._enter("validation")
         self._record.note("evaluate_batch")
-        if not self.evaluates_batches:
-            metrics = self._trial.evaluate_full_dataset(data_loader=single_batch_loader(batch, self._length(batch)))
-        elif self._takes_index:
+        if self._takes_index:
             metrics = self._trial.evaluate_batch(batch=batch, batch_idx=len(self._workload.metrics))
         else:
             metrics = self._trial.evaluate_batch(batch=batch)  # type: ignore[call-arg]
-        metrics = as_arrays(
-            metrics, "evaluate_batch" if self.evaluates_batches else "evaluate_full_dataset", detach=False
-        )
+        return self._kept(as_arrays(metrics, "evaluate_batch", detach=False))
+
+    @torch.no_grad()
+    def evaluate_split(self, batches: list[Any]) -> Mapping[str, Any]:
+        """What evaluate_full_dataset makes of these batches."""
+        self._enter("validation")
+        self._record.note("evaluate_batch")
+        loader = loader_of(batches, sum(map(self._length, batches)))
+        metrics = self._trial.evaluate_full_dataset(data_loader=loader)
+        return self._kept(as_arrays(metrics, "evaluate_full_dataset", detach=False))
+
+    def _kept(self, metrics: dict[str, Any]) -> dict[str, Any]:
         if self._workload.metrics and metrics.keys() != self._workload.metrics[0].keys():
             raise EntryError(
                 "evaluate_batch() must return the same metrics for every batch, not first "
