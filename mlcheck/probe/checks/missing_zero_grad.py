@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from mlcheck.core.check import Verdict
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.training.left_gradients import LeftGradients
 from mlcheck.probe.measure.training.training_steps import ParameterStory, TrainingSteps
 
@@ -27,6 +28,9 @@ def check(steps: TrainingSteps, evaluated: LeftGradients | None) -> Verdict:
     foreign = [story for story in steps.parameters if story.trace.foreign]
     if foreign:
         return _leftover(steps, foreign, updates)
+    twice = [story for story in steps.parameters if story.trace.twice]
+    if twice:
+        return _applied_twice(steps, twice, updates)
     if evaluated and evaluated.misled:
         return _of_evaluation(evaluated)
     return Verdict(
@@ -80,6 +84,17 @@ def _leftover(steps: TrainingSteps, foreign: list[ParameterStory], updates: int)
     help_ = f"clear `{held}` before its own backward, or freeze `{owners}` while the other loss passes through it"
     finding = Finding(message, place, help=help_) if place else Finding(message, help=help_)
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=updates)
+
+
+def _applied_twice(steps: TrainingSteps, twice: list[ParameterStory], updates: int) -> Verdict:
+    held = " and ".join(f"`{name}`" for name in twice[0].optimizers)
+    message = (
+        f"{listed([story.name for story in twice])} are moved twice along each gradient: {held} hold them both, and "
+        "the later one steps along what the other has just applied"
+    )
+    place = steps.step_places.get(twice[0].optimizers[-1], Location()) if twice[0].optimizers else Location()
+    help_ = "give each parameter to one optimizer; for rates of their own, use parameter groups"
+    return Verdict(Outcome.WARN, message, findings=(Finding(message, place, help=help_),), looked_at=updates)
 
 
 def _of_evaluation(seen: LeftGradients) -> Verdict:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -15,38 +15,9 @@ from mlcheck.core.finding import Location
 from mlcheck.probe.measure.autograd_graph import weighed
 from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.place import user_location
-from mlcheck.probe.measure.training.extents import Extent, extent_of, filled, magnitudes
+from mlcheck.probe.measure.training.extents import extent_of, filled, magnitudes
+from mlcheck.probe.measure.training.gradient_trace import Arrival, GradientTrace
 from mlcheck.probe.measure.training.leaf_hooks import leaf_hook
-
-
-@dataclass(slots=True)
-class GradientTrace:
-    """What happened to one parameter's gradient.
-
-    `arrivals` counts accumulations, `nonzero` those that were not all zeros, `largest` is their largest element by
-    magnitude. `applied` counts optimizer steps
-    that had a gradient to apply; `reused` those that applied it on top of one already applied; `lost` those that
-    found a gradient cleared after it had arrived; `foreign` those that applied one left over from another
-    optimizer's loss. `discarded` counts arrivals that the same line of an earlier batch had made and that were cleared
-    unused. `carried` counts those that came upon what an earlier batch had left.
-    """
-
-    arrivals: int = 0
-    nonzero: int = 0
-    largest: float = 0.0
-    applied: int = 0
-    reused: int = 0
-    lost: int = 0
-    discarded: int = 0
-    carried: int = 0
-    foreign: int = 0
-    steps: int = 0
-    changed: bool = False
-    used: bool = False
-    waiting: bool = False
-    turn: int = 0
-    came: tuple[int, Location] = (0, Location())
-    since: set[tuple[int, int]] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +63,9 @@ class GradientWatch:
         self._foreign_steps = 0
         self._now = (0, Location())
         self._since = (0, 0)
-        self._arrivals: list[_Arrival] = []
+        self._arrivals: list[Arrival] = []
         self._before: dict[int, _Before] = {}
+        self._applied: dict[int, tuple[Optimizer, torch.Tensor, int]] = {}
         self._within: list[Optimizer] = []
         self._undo = ExitStack()
 
@@ -132,7 +104,7 @@ class GradientWatch:
         def arrive(gradient: torch.Tensor) -> None:
             held = parameter.grad
             before = None if held is None else extent_of(held)
-            self._arrivals.append(_Arrival(trace, before, extent_of(gradient), self._now, self._since))
+            self._arrivals.append(Arrival(trace, before, extent_of(gradient), self._now, self._since))
 
         return arrive
 
@@ -163,12 +135,13 @@ class GradientWatch:
             trace.applied += full
             trace.reused += full and trace.used and trace.waiting
             trace.lost += trace.waiting and not full
+            again = full and not trace.waiting and self._is_applied(parameter, optimizer)
             if full and not trace.used and len(trace.since) > 1:
                 losses, steps = map(set, zip(*trace.since, strict=True))
                 trace.foreign += len(losses) > 1 and len(steps) > 1
             trace.waiting = False
             value = values.get(id(parameter))
-            self._before[id(parameter)] = _Before(value, full, parameter.grad, _version(parameter.grad))
+            self._before[id(parameter)] = _Before(value, full, parameter.grad, _version(parameter.grad), again)
 
     def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
         self.stepped[id(optimizer)] = self.stepped.get(id(optimizer), 0) + 1
@@ -188,9 +161,17 @@ class GradientWatch:
                 trace.applied += full - before.full
                 trace.reused += full and trace.used
                 trace.lost += not full
+            trace.twice += before.again and not trace.waiting
+            if gradient is not None:
+                self._applied[id(parameter)] = optimizer, gradient, gradient._version
             trace.used = full
             trace.waiting = False
             trace.changed |= before.value is not None and not torch.equal(parameter.detach(), before.value)
+
+    def _is_applied(self, parameter: torch.Tensor, optimizer: Optimizer) -> bool:
+        """Whether the gradient that lies there is the one that another optimizer has applied, untouched since."""
+        other, gradient, version = self._applied.get(id(parameter), (optimizer, None, 0))
+        return other is not optimizer and parameter.grad is gradient and _version(gradient) == version
 
     def _held(self, optimizer: Optimizer) -> list[tuple[torch.Tensor, GradientTrace]]:
         """The parameters of an optimizer that are traced; none of one that another's step calls: that is the step."""
@@ -200,44 +181,17 @@ class GradientWatch:
         return [(parameter, self._traces[id(parameter)]) for parameter in held if id(parameter) in self._traces]
 
 
-class _Arrival(NamedTuple):
-    """A gradient that came to a parameter, and what had been there before, of both the smallest and largest element.
-
-    `now` is the batch and the line that called backward, `since` counts calls of backward and optimizer steps.
-    """
-
-    trace: GradientTrace
-    before: Extent | None
-    gradient: Extent | None
-    now: tuple[int, Location]
-    since: tuple[int, int]
-
-    def settle(self, before: float, largest: float) -> None:
-        """Take down what came, where the largest elements by magnitude are these."""
-        trace = self.trace
-        if not before:
-            turn, place = trace.came
-            trace.discarded += trace.waiting and turn < self.now[0] and place == self.now[1]
-            trace.used = trace.waiting = False
-            trace.since.clear()
-        trace.carried += before > 0 and bool(trace.arrivals) and trace.turn < self.now[0]
-        trace.turn = self.now[0]
-        trace.arrivals += 1
-        if largest:
-            trace.largest = max(trace.largest, largest)
-            trace.nonzero += 1
-            trace.waiting = True
-            trace.came = self.now
-            trace.since.add(self.since)
-
-
 class _Before(NamedTuple):
-    """A parameter before a step: its value where that matters, its gradient, its version, whether it is filled."""
+    """A parameter before a step: its value where that matters, its gradient, its version, whether it is filled.
+
+    `again` says that another optimizer has just applied this very gradient.
+    """
 
     value: torch.Tensor | None
     full: bool
     gradient: torch.Tensor | None
     version: int
+    again: bool
 
 
 def _version(gradient: torch.Tensor | None) -> int:

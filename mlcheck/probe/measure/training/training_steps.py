@@ -15,7 +15,8 @@ from mlcheck.probe.measure.loss.losses import LossCall, LossWatch
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.model.unregistered import Fleeting, Leaves, followers, made_anew, where_kept
 from mlcheck.probe.measure.modules import ModuleWatch, Names
-from mlcheck.probe.measure.training.gradients import GradientTrace, GradientWatch, named_parameters
+from mlcheck.probe.measure.training.gradient_trace import GradientTrace
+from mlcheck.probe.measure.training.gradients import GradientWatch, named_parameters
 from mlcheck.probe.measure.training.holders import all_optimizers, holders
 from mlcheck.probe.measure.training.influence import influences
 from mlcheck.probe.measure.training.larger_steps import moved_by_larger_steps
