@@ -40,6 +40,15 @@ def test_a_fifth_of_the_labels_wrong() -> None:
     assert verdict.figures[0].kind == "table"
 
 
+def test_labels_that_an_augmentation_makes_wrong() -> None:
+    def turned(index: int, sample: tuple[Tensor, Tensor]) -> Any:
+        other = clusters().tensors[0][(index + 1) % 400]  # of the next class
+        return (other if torch.rand(()) < 0.2 else sample[0]) + 0.01 * torch.randn(8), sample[1]
+
+    verdict = ask("label-noise", trial_on(Changed(clusters(), turned), clusters(seed=2)))
+    says(verdict, Outcome.WARN, "of labels", "training samples are augmented, and may no longer show")
+
+
 @pytest.mark.parametrize("share", [0.0, 0.03])
 def test_few_wrong_labels_pass(share: float) -> None:
     says(ask("label-noise", trial_on(relabelled(clusters(), share), clusters(seed=2))), Outcome.PASS)

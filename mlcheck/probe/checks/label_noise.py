@@ -10,6 +10,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.data.labels import Labels
 from mlcheck.probe.measure.data.neighbours import Consensus, consensus, features
 from mlcheck.probe.measure.data.passes import Passes
+from mlcheck.probe.measure.data.samples import Samples
 
 FEW = 100
 FEW_HELD_OUT = 30
@@ -18,7 +19,7 @@ NOISY = 0.08
 SHOWN = 24
 
 
-def check(labels: Labels, passes: Passes, *, share: float = NOISY) -> Verdict:
+def check(labels: Labels, passes: Passes, samples: Samples | None, *, share: float = NOISY) -> Verdict:
     use = next((use for use in labels.uses if use.one_a_sample and use.field), None)
     training = features(passes.training.kept, use.field) if use else None
     if use is None or training is None:
@@ -50,7 +51,11 @@ def check(labels: Labels, passes: Passes, *, share: float = NOISY) -> Verdict:
     numbers["in validation"] = control.share
     if low <= overlap:
         return Verdict(Outcome.PASS, message, figures=figures, numbers=numbers, looked_at=found.judged)
-    finding = Finding(message, help="look at the samples listed; labels may be wrong, or shifted against the inputs")
+    help_ = "look at the samples listed; labels may be wrong, or shifted against the inputs"
+    if samples and samples.training.varying:
+        message += "; training samples are augmented, and may no longer show what their label says"
+        help_ += ", and a flip or a turn may make another class of a sample"
+    finding = Finding(message, help=help_)
     return Verdict(
         Outcome.WARN,
         message,
