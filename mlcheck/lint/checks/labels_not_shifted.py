@@ -1,0 +1,156 @@
+"""labels-not-shifted: a language model is to tell the tokens that it is given, and not the next ones."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.facts import Facts, Forward, Loss
+from mlcheck.lint.judging import losses_of
+from mlcheck.lint.nodes import before_methods, is_name, walk
+from mlcheck.lint.sites import Call, Class, Context, File
+from mlcheck.lint.sites.data.batch_items import behind_loaders
+from mlcheck.lint.sites.latest import origin
+from mlcheck.lint.sites.layers.causal import predicts_ahead
+from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.values import Object, live, traces_of
+
+LOOKS_AT = "loss of a language model"
+WORDS = ("CrossEntropyLoss", "cross_entropy")
+_SAME = (
+    *("view", "reshape", "flatten", "contiguous", "transpose", "permute", "long", "to", "cuda", "clone", "float"),
+    *("detach", "squeeze", "t"),
+)
+_STATE = pattern(r"^(?:h|c|hx|hidden\w*|h_?\d|state\w*|\w*mask\w*|None|\w*len\w*|memory|mems?)$")
+_LIBRARY = ("CausalLM", "LMHeadModel")
+_NEITHER = pattern(r"Bart|Pegasus|Marian|Blenderbot|TrOCR|Whisper|Musicgen|Mvp|ProphetNet|Speech2Text|XLNet|XLM|Bert")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    told = set()
+    for loss in losses_of(facts, LOOKS_AT, "torch.nn.CrossEntropyLoss"):
+        call = facts.sites.call_at(loss.place)
+        if call is None or call.file.is_test or loss.place.spot in told:
+            continue
+        given, target = call.argument("input", 0), call.argument("target", 1)
+        if not isinstance(given, ast.expr) or not isinstance(target, ast.expr):
+            continue
+        asked = _asked(call.file, given, call.context)
+        tokens = _tokens(facts, loss, call, asked) if asked is not None else None
+        if asked is not None and tokens is not None and _are_same(call.file, tokens, target, call.context):
+            told.add(loss.place.spot)
+            yield Finding(
+                "The targets are the very tokens that the model is given: it learns to repeat them, and not to tell "
+                "the next ones",
+                call.file.place(target, call.context).location,
+                help="compare the answers to `tokens[:, :-1]` with `tokens[:, 1:]`",
+                related=(call.file.place(asked, call.context).location,),
+            )
+
+
+def _asked(file: File, given: ast.expr, context: Context) -> ast.Call | None:
+    """The call of the model, all of whose answers the loss gets."""
+    node = _plain(given)
+    for _ in range(4):
+        node, context = origin(file, node, context)
+        inner = _plain(node.value if isinstance(node, ast.Attribute) and node.attr == "logits" else node)
+        if inner is node:
+            break
+        node = inner
+    return node if isinstance(node, ast.Call) else None
+
+
+def _plain(node: ast.expr) -> ast.expr:
+    return before_methods(node, _SAME)
+
+
+def _tokens(facts: Facts, loss: Loss, call: Call, asked: ast.Call) -> ast.expr | None:
+    """What a model that looks at nothing ahead is given; None for any other model."""
+    words = {word.arg: word.value for word in asked.keywords}
+    first = asked.args[0] if asked.args else words.get("input_ids")
+    others = [*asked.args[1:], *(value for name, value in words.items() if name not in ("input_ids", "labels"))]
+    if first is None or None in words or not all(_STATE.search(ast.unparse(each)) or _is_mask(each) for each in others):
+        return None
+    if _is_of_library(call.file, asked, call.context):
+        return first
+    calls = {each for each in live(traces_of(loss.input)) if each.place.node is asked}
+    if len(calls) != 1 or len(live(traces_of(loss.input))) != 1:
+        return None
+    cls = _class_of(facts, next(iter(calls)))
+    return first if cls is not None and predicts_ahead(cls) else None
+
+
+def _is_mask(node: ast.expr) -> bool:
+    """`batch["attention_mask"]`, `True`."""
+    return isinstance(node, ast.Constant) or "mask" in ast.unparse(node)
+
+
+def _is_of_library(file: File, asked: ast.Call, context: Context) -> bool:
+    """Whether it is a causal language model of Transformers for certain."""
+    names = [each.name for each in origins(file, asked.func, context)]
+    return bool(names) and all(
+        name.startswith("transformers.") and any(word in name for word in _LIBRARY) and not _NEITHER.search(name)
+        for name in names
+    )
+
+
+def _class_of(facts: Facts, forward: Forward) -> Class | None:
+    cls = forward.module.cls if isinstance(forward.module, Object) else None
+    file = facts.sites.at(cls.module.source.path) if cls is not None else None
+    found = file.definitions.get(cls.node) if cls is not None and file is not None else None
+    return found if isinstance(found, Class) else None
+
+
+def _are_same(file: File, tokens: ast.expr, target: ast.expr, context: Context) -> bool:
+    """Whether both are one tensor: one name, or one expression behind it, in the data set too."""
+    tokens, target = _plain(tokens), _plain(target)
+    if _is_written_into(file, tokens, context, False) or _is_written_into(file, target, context, True):
+        return False
+    if ast.unparse(tokens) == ast.unparse(target) and not isinstance(tokens, ast.Call):
+        return True
+    sides = [list(_sources(file, each, context)) for each in (tokens, target)]
+    if not all(len(each) == 1 for each in sides) or any(_is_changed(side[0]) for side in sides):
+        return False
+    return sides[0][0].node is sides[1][0].node and not isinstance(sides[0][0].node, ast.Name)
+
+
+def _sources(file: File, node: ast.expr, context: Context) -> Iterator[Origin]:
+    """Where the values come from, past copies and moves."""
+    todo, steps = [Origin(file, node, context)], 0
+    while todo and steps < 12:
+        steps += 1
+        each = todo.pop()
+        inner = _plain(each.node)
+        further = list(origins(each.file, inner, each.context))
+        behind = [more for one in further for more in behind_loaders(one)]
+        for one in behind:
+            if one.node is each.node or (one.node is inner and not isinstance(inner, ast.Call)):
+                yield one
+            else:
+                todo.append(one)
+
+
+def _is_changed(source: Origin) -> bool:
+    """Whether what the data set returns was written into before."""
+    function = source.file.function_around(source.context)
+    nodes = function.nodes if function is not None else ()
+    return function is not None and function.name == "__getitem__" and any(map(_writes, nodes))
+
+
+def _writes(node: ast.AST) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else ()
+    return any(isinstance(target, ast.Subscript) for target in targets)
+
+
+def _is_written_into(file: File, node: ast.expr, context: Context, is_target: bool) -> bool:
+    """`tokens[mask] = 103`; `labels[labels == 0] = -100` only leaves some out."""
+    function = file.function_around(context)
+    name = next((part.id for part in walk(node) if isinstance(part, ast.Name)), "")
+    for line in function.nodes if function is not None else walk(file.module.source.tree):
+        targets = line.targets if isinstance(line, ast.Assign) else ()
+        for target in targets:
+            if isinstance(target, ast.Subscript) and is_name(target.value, name):
+                assert isinstance(line, ast.Assign)
+                if not is_target or any(isinstance(part, ast.Slice) for part in walk(target.slice)):
+                    return True
+    return False
