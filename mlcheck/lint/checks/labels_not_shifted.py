@@ -17,18 +17,20 @@ from mlcheck.lint.values import Object, live, traces_of
 
 LOOKS_AT = "loss of a language model"
 WORDS = ("CrossEntropyLoss", "cross_entropy")
+_LOSS = "torch.nn.CrossEntropyLoss"
 _SAME = (
     *("view", "reshape", "flatten", "contiguous", "transpose", "permute", "long", "to", "cuda", "clone", "float"),
     *("detach", "squeeze", "t"),
 )
 _STATE = pattern(r"^(?:h|c|hx|hidden\w*|h_?\d|state\w*|\w*mask\w*|None|\w*len\w*|memory|mems?)$")
+_DRAWS = pattern(r"rand|next\(|sample|shuffle|pop|read|choice|perm|noise|augment|mask")
 _LIBRARY = ("CausalLM", "LMHeadModel")
 _NEITHER = pattern(r"Bart|Pegasus|Marian|Blenderbot|TrOCR|Whisper|Musicgen|Mvp|ProphetNet|Speech2Text|XLNet|XLM|Bert")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     told = set()
-    for loss in losses_of(facts, LOOKS_AT, "torch.nn.CrossEntropyLoss"):
+    for loss in losses_of(facts, LOOKS_AT, _LOSS):
         call = facts.sites.call_at(loss.place)
         if call is None or call.file.is_test or loss.place.spot in told:
             continue
@@ -39,13 +41,38 @@ def check(facts: Facts) -> Iterator[Finding]:
         tokens = _tokens(facts, loss, call, asked) if asked is not None else None
         if asked is not None and tokens is not None and _are_same(call.file, tokens, target, call.context):
             told.add(loss.place.spot)
-            yield Finding(
-                "The targets are the very tokens that the model is given: it learns to repeat them, and not to tell "
-                "the next ones",
-                call.file.place(target, call.context).location,
-                help="compare the answers to `tokens[:, :-1]` with `tokens[:, 1:]`",
-                related=(call.file.place(asked, call.context).location,),
-            )
+            yield _finding(call, target, asked)
+    for call, target in _with_loss_inside(facts):
+        if call.place.spot not in told:
+            told.add(call.place.spot)
+            yield _finding(call, target, call.node)
+
+
+def _finding(call: Call, target: ast.expr, asked: ast.Call) -> Finding:
+    return Finding(
+        "The targets are the very tokens that the model is given: it learns to repeat them, and not to tell the next "
+        "ones",
+        call.file.place(target, call.context).location,
+        help="compare the answers to `tokens[:, :-1]` with `tokens[:, 1:]`",
+        related=(call.file.place(asked, call.context).location,),
+    )
+
+
+def _with_loss_inside(facts: Facts) -> Iterator[tuple[Call, ast.expr]]:
+    """`logits, loss = model(tokens, targets)`: the model compares its answers with what it is given second."""
+    for forward in facts.forwards:
+        call, node = facts.sites.call_at(forward.place), forward.place.node
+        cls = _class_of(facts, forward)
+        method = cls.find("forward") if cls is not None and isinstance(node, ast.Call) and len(node.args) > 1 else None
+        if call is None or cls is None or method is None or call.file.is_test:
+            continue
+        second = [name for name in method.parameters if name != method.receiver][1:2]
+        losses = [loss for loss in facts.losses if loss.place.node in method.nodes and loss.name == _LOSS]
+        compared = [loss.place.node.args for loss in losses if isinstance(loss.place.node, ast.Call)]
+        whole = [len(args) > 1 and is_name(_plain(args[0]), ast.unparse(_plain(args[0]))) for args in compared]
+        if second and whole and all(whole) and all(is_name(_plain(args[1]), second[0]) for args in compared):
+            if predicts_ahead(cls) and _are_same(call.file, call.node.args[0], call.node.args[1], call.context):
+                yield call, call.node.args[1]
 
 
 def _asked(file: File, given: ast.expr, context: Context) -> ast.Call | None:
@@ -111,7 +138,20 @@ def _are_same(file: File, tokens: ast.expr, target: ast.expr, context: Context) 
     sides = [list(_sources(file, each, context)) for each in (tokens, target)]
     if not all(len(each) == 1 for each in sides) or any(_is_changed(side[0]) for side in sides):
         return False
-    return sides[0][0].node is sides[1][0].node and not isinstance(sides[0][0].node, ast.Name)
+    first, second = sides[0][0], sides[1][0]
+    if isinstance(first.node, ast.Name):
+        return False
+    return first.node is second.node or _are_written_alike(first, second)
+
+
+def _are_written_alike(first: Origin, second: Origin) -> bool:
+    """Whether two lines of a function cut the same out of the same data."""
+    if first.file is not second.file or first.context.scope is not second.context.scope:
+        return False
+    if ast.dump(first.node) != ast.dump(second.node) or _DRAWS.search(ast.unparse(first.node)):
+        return False
+    names = {part.id for part in walk(first.node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
+    return all(len(first.file.bindings(name, first.context)) <= 1 for name in names)
 
 
 def _sources(file: File, node: ast.expr, context: Context) -> Iterator[Origin]:
