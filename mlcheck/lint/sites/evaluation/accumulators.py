@@ -9,7 +9,7 @@ from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import last_name, loads, walk
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.project import Sites
 
@@ -31,7 +31,12 @@ def never_reset(sites: Sites) -> Iterator[Unreset]:
     for file in () if renewed else files:
         yield from _handed_in(file)
         for made in _metrics(file):
+            if _is_lightning(made):
+                yield from _by_hand(file, made)
+                continue
             for name in file.names_given(made.node):
+                if len(file.bindings(name, made.context)) > 1:
+                    continue
                 computes = [call for call in file.calls("compute") if _owner(call) == name]
                 updates = [call for call in file.calls("update") if _owner(call) == name]
                 for compute in computes if updates else ():
@@ -67,15 +72,47 @@ def _is_annotated(file: File, annotation: ast.expr, function: Function) -> bool:
     return any(isinstance(name, str) and name.startswith("torchmetrics.") for name in named)
 
 
+def _by_hand(file: File, made: Call) -> Iterator[Unreset]:
+    """`self.log("acc", self.acc.compute())` at the end of an epoch: Lightning resets a metric that it is given itself."""
+    if made.function is None or made.function.name != "__init__" or made.cls is None:
+        return
+    for name in file.names_given(made.node):
+        ends = [c for c in file.calls("compute") if _owner(c) == name and c.cls is made.cls and _ends_epoch(c)]
+        fed = [c for c in (*file.calls("update"), *file.calls(name)) if c.cls is made.cls]
+        fed = [c for c in fed if name in (_owner(c), last_name(c.node.func)) and _is_step(c)]
+        alone = len(made.cls.attribute(name)) == 1 and not _is_handed_on(made.cls, name)
+        yield from (Unreset(compute, name, made.place) for compute in ends if fed and alone)
+
+
+def _ends_epoch(call: Call) -> bool:
+    return call.function is not None and call.function.name.endswith("epoch_end")
+
+
+def _is_step(call: Call) -> bool:
+    return call.function is not None and call.function.name.endswith("_step")
+
+
+def _is_handed_on(cls: Class, name: str) -> bool:
+    """Whether the metric itself is given to something: `self.log("acc", self.acc)`, `[self.acc]`."""
+    nodes = walk(cls.node)
+    owners = {node.value for node in nodes if isinstance(node, ast.Attribute)}
+    called = {node.func for node in nodes if isinstance(node, ast.Call)}
+    reads = (node for node in nodes if isinstance(node, ast.Attribute) and node.attr == name)
+    return any(isinstance(node.ctx, ast.Load) and node not in owners | called for node in reads)
+
+
+def _is_lightning(made: Call) -> bool:
+    return made.cls is not None and any(name.endswith("LightningModule") for name in made.cls.libraries)
+
+
 def _metrics(file: File) -> Iterator[Call]:
-    """Calls of torchmetrics' classes, outside modules of Lightning, which reset what they log."""
+    """Calls of torchmetrics' classes."""
     for last, calls in file.walk.calls.items():
         for node, context in calls if last[:1].isupper() else ():
             made = file.called(node, context)
             call = Call(file, node, context, made)
             if made.startswith("torchmetrics.") and ".functional." not in made and not call.loops:
-                if call.cls is None or not any(name.endswith("LightningModule") for name in call.cls.libraries):
-                    yield call
+                yield call
 
 
 def _owner(call: Call) -> str:
