@@ -10,11 +10,12 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
 from mlcheck.lint.nodes import last_name, own_nodes, walk
 from mlcheck.lint.sites import Call, Context, File, Function
+from mlcheck.lint.sites.evaluation.directions import directed
 from mlcheck.lint.sites.evaluation.metrics import better
 from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "model selection"
-WORDS = ("best", "Best", "Checkpoint", "EarlyStopping", "TrainingArguments")
+WORDS = ("best", "Best", "min_", "lowest", "highest", "max_", "Checkpoint", "EarlyStopping", "TrainingArguments")
 _LIGHTNING = tuple(
     f"{package}.callbacks.{name}"
     for package in ("lightning.pytorch", "pytorch_lightning")
@@ -25,10 +26,11 @@ _LIGHTNING = tuple(
 )
 _TRAINER = tuple(f"transformers.{name}" for name in ("TrainingArguments", "Seq2SeqTrainingArguments"))
 _IGNITE = tuple(f"ignite.handlers.{name}" for name in ("Checkpoint", "ModelCheckpoint", "EarlyStopping"))
-_BEST = pattern(r"best", re.IGNORECASE)
+_BEST = pattern(r"best|(?:^|_)(?:min|lowest|max|highest)_", re.IGNORECASE)
+_EXTREME = pattern(r"(?:^|_)(?:(min|lowest)|max|highest)_", re.IGNORECASE)
 _MARGIN = pattern(r"delta|margin|eps|tol|thresh", re.IGNORECASE)
 # An attack looks for the highest loss, and calls it the best: what is selected here is a model, or the end of training.
-_SELECTS = pattern(r"save|state_dict|checkpoint|deepcopy|patience|stop|improve|best_\w*epoch", re.IGNORECASE)
+_SELECTS = pattern(r"save|state_dict|checkpoint|deepcopy|patience|stop|improve|best_\w*epoch|(?:counter|wait) = 0", re.IGNORECASE)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -36,7 +38,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for call in sites.calls(*_LIGHTNING, *_TRAINER, *_IGNITE):
         seen += 1
         yield from _in_call(call)
-    for file in sites.mentioning(["best", "Best"]):
+    for file in sites.mentioning(["best", "Best", "min_", "lowest", "highest", "max_"]):
         if not any(_may_choose(compare) for compare, _ in file.walk.comparisons):
             continue
         if is_named_for_attack(file.path):
@@ -47,6 +49,16 @@ def check(facts: Facts) -> Iterator[Finding]:
                 seen += choice is not None
                 if choice is not None:
                     yield from _by_hand(file, context, compare, *choice)
+    for file in sites.mentioning(["best", "Best"]):
+        for function, context in file.scopes() if "mode" in file.text or "direction" in file.text else ():
+            for found in directed(own_nodes(function)):
+                seen += 1
+                if found.taken != found.wanted:
+                    yield Finding(
+                        f"Where the {found.wanted[:-2]}est is asked for, the {found.taken[:-2]}est is taken here",
+                        file.place(found.compare, context).location,
+                        help="turn the comparison round",
+                    )
     sites.seen[LOOKS_AT] = seen
 
 
@@ -147,6 +159,9 @@ def _by_hand(
     file: File, context: Context, compare: ast.Compare, score: ast.expr, best: ast.expr, taken: str
 ) -> Iterator[Finding]:
     wanted = {better(_name(score)), better(_name(best))} - {""}
+    extreme = _EXTREME.search(_name(best))
+    if extreme is not None and taken == ("lower" if extreme[1] else "higher"):
+        return
     if len(wanted) == 1 and taken not in wanted and not _is_turned(file, context, score):
         metric = _name(score) if better(_name(score)) else _name(best)
         yield _finding(file, compare, context, metric, f"the {taken[:-2]}est is kept here as the best")

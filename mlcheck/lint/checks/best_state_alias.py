@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, own_nodes, stores, walk
 from mlcheck.lint.rereading import read_later
 from mlcheck.lint.sites import Class
+from mlcheck.lint.sites.weights.listed import listed
 from mlcheck.lint.sites.weights.saved_twice import written_over
 
 LOOKS_AT = "kept model"
@@ -26,6 +27,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _kept_in_table(facts)
     yield from _kept_above_loop(facts)
     yield from _put_back(facts)
+    for kept in listed(facts.sites):
+        if kept.is_state:
+            yield Finding(_WHY, kept.place.location, help="keep a copy: `copy.deepcopy(model.state_dict())`")
     for snapshot in facts.training.snapshots:
         if snapshot.kind == "state" and snapshot.trained_on and read_later(facts, snapshot):
             yield Finding(

@@ -7,7 +7,7 @@ from typing import TypeGuard
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import stores_of, walk
+from mlcheck.lint.nodes import last_name, stores_of, walk
 from mlcheck.lint.sites import File, Function
 from mlcheck.lint.sites.branches import branches
 from mlcheck.lint.sites.guards import own_attribute
@@ -40,7 +40,7 @@ def _counted(function: Function) -> Iterator[Branch]:
     """`if loss < best: best = loss`, `else: bad_epochs += 1`, and the other way round, in a loop or in a method."""
     for branch in branches(function.nodes) if any(map(_is_count, function.all(ast.AugAssign))) else ():
         test = branch.test
-        if not isinstance(test, ast.Compare) or not branch.held or not branch.other:
+        if not isinstance(test, ast.Compare | ast.Name | ast.Call) or not branch.held or not branch.other:
             continue
         for better, worse in ((branch.held, branch.other), (branch.other, branch.held)):
             if _writes_down(better, test, branch.follows(better)) and not _writes_down(worse, test):
@@ -60,8 +60,13 @@ def _is_count(line: ast.stmt) -> TypeGuard[ast.AugAssign]:
     return isinstance(line.value, ast.Constant) and line.value.value == 1 and type(line.value.value) is int
 
 
-def _writes_down(lines: list[ast.stmt], test: ast.Compare, only_the_other: bool = False) -> bool:
-    """Whether a line takes one side of the comparison for what the other is compared with from now on."""
+def _writes_down(lines: list[ast.stmt], test: ast.expr, only_the_other: bool = False) -> bool:
+    """Whether a line takes one side of the comparison for what the other is compared with from now on.
+
+    Where a flag or a method holds the comparison, `if improved:`, that is what has the best in its name."""
+    if not isinstance(test, ast.Compare):
+        given = [line for line in lines if isinstance(line, ast.Assign) and not isinstance(line.value, ast.Constant)]
+        return any("best" in last_name(target).lower() for line in given for target in line.targets)
     sides = {ast.unparse(node) for node in walk(test) if isinstance(node, ast.Name | ast.Attribute)}
     return any(
         isinstance(line, ast.Assign)

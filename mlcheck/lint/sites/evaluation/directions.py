@@ -1,0 +1,91 @@
+"""Comparisons that find the better score, under a test that says which way is better: `if mode == "min":`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.nodes import last_name
+
+_ASKED = pattern(r"(?:^|_)(?:mode|direction|goal)$")
+_BETTER = pattern(r"better|improv|best|monitor_op")
+_WANTED = {"min": "lower", "minimize": "lower", "max": "higher", "maximize": "higher"}
+_OTHER = {"lower": "higher", "higher": "lower"}
+
+
+class Directed(NamedTuple):
+    """A comparison of a score with the best, which scores it takes, and which it is to take."""
+
+    compare: ast.Compare
+    taken: str
+    wanted: str
+
+
+def directed(nodes: Iterable[ast.AST]) -> Iterator[Directed]:
+    """Those in either arm of `if mode == "min"`, and in `mode == "min" and score < best`."""
+    for node in nodes:
+        if isinstance(node, ast.If | ast.IfExp) and (wanted := _wanted(node.test)):
+            arms = [(node.body, wanted)]
+            if not (isinstance(node.orelse, list) and any(isinstance(line, ast.If) for line in node.orelse[:1])):
+                arms.append((node.orelse, _OTHER[wanted]))
+            for arm, way in arms:
+                for compare in _compared(arm):
+                    yield Directed(compare, taken(compare), way)
+        elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) and len(node.values) == 2:
+            told, compare = _wanted(node.values[0]), node.values[1]
+            if told and isinstance(compare, ast.Compare) and taken(compare):
+                yield Directed(compare, taken(compare), told)
+
+
+def _wanted(test: ast.expr) -> str:
+    """`lower` for `self.mode == "min"`."""
+    match test:
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=str() as word)]):
+            return _WANTED.get(word, "") if _ASKED.search(last_name(left).lower()) else ""
+    return ""
+
+
+def _compared(arm: list[ast.stmt] | ast.expr) -> Iterator[ast.Compare]:
+    """`better = score < best`, `if score < best: best = score`, `is_better = lambda score, best: score < best`."""
+    for line in arm if isinstance(arm, list) else [arm]:
+        value: ast.AST = line
+        if isinstance(line, ast.Assign):
+            value = line.value if _BETTER.search(last_name(line.targets[0]).lower()) else line
+            value = value.body if isinstance(value, ast.Lambda) else value
+        elif isinstance(line, ast.Return) and line.value is not None:
+            continue
+        elif isinstance(line, ast.If) and _writes_down(line):
+            value = line.test
+        if isinstance(value, ast.Compare) and taken(value):
+            yield value
+
+
+def _writes_down(branch: ast.If) -> bool:
+    """`if score < best: best = score`."""
+    if not isinstance(branch.test, ast.Compare):
+        return False
+    sides = [ast.unparse(side) for side in _sides(branch.test)]
+    lines = [line for line in branch.body if isinstance(line, ast.Assign)]
+    return any([ast.unparse(line.targets[0]), ast.unparse(line.value)] in (sides, sides[::-1]) for line in lines)
+
+
+def taken(compare: ast.Compare) -> str:
+    """Which scores are taken for better than the best: `lower` of `score < best - delta`; "" of any other test."""
+    if len(compare.ops) != 1 or not isinstance(compare.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
+        return ""
+    named = ["best" in last_name(side).lower() for side in _sides(compare)]
+    if named.count(True) != 1:
+        return ""
+    up = isinstance(compare.ops[0], ast.Gt | ast.GtE)
+    return "higher" if up == named[1] else "lower"
+
+
+def _sides(compare: ast.Compare) -> tuple[ast.expr, ast.expr]:
+    """Both sides, without what must be gained."""
+    left, right = (
+        side.left if isinstance(side, ast.BinOp) and isinstance(side.op, ast.Add | ast.Sub) else side
+        for side in (compare.left, compare.comparators[0])
+    )
+    return left, right
