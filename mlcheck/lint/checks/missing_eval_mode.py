@@ -30,7 +30,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if forward.trained or (forward.place.spot in trained and forward.grad.kind != "off"):
             continue
-        if forward.unread or not evaluates(forward) or not _left_in_train_mode(forward, for_training):
+        is_evaluated = evaluates(forward) or _is_written_down(facts, forward)
+        if forward.unread or not is_evaluated or not _left_in_train_mode(forward, for_training):
             continue
         if isinstance(forward.place.node, ast.Call) and isinstance(forward.place.node.func, ast.Call):
             continue  # `Mask(p=1.0)(batch)`: a module that is made for this one call does what its name says
@@ -51,6 +52,16 @@ def check(facts: Facts) -> Iterator[Finding]:
             f"and `{forward.name}.train()` after it",
             related=tuple(p.location for p in (*behind, *(mode.place for mode in forward.modes)) if p),
         )
+
+
+def _is_written_down(facts: Facts, forward: Forward) -> bool:
+    """`torch.jit.trace(model, example)` of a finished model: what it does in this mode is what it will do for good."""
+    node = forward.place.node
+    if not isinstance(node, ast.Call) or last_name(node.func) != "trace" or not isinstance(forward.module, Object):
+        return False
+    of_model = [each for each in facts.forwards if each.module is forward.module]
+    later = of_model[of_model.index(forward) :]
+    return (forward.restored or any(each.trained for each in of_model)) and not any(each.trained for each in later)
 
 
 def _made_elsewhere(forward: Forward) -> str:
