@@ -11,6 +11,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Context, File, Function, Sites
+from mlcheck.lint.sites.data.test_sets import holds_test_set
 from mlcheck.lint.sites.evaluation.best_settings import best_settings, own_scope
 from mlcheck.lint.sites.evaluation.reported_best import best_of_epochs
 from mlcheck.lint.sites.latest import origin
@@ -37,7 +38,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _handed_in(facts.sites)
     yield from _by_trainers(facts.sites)
     yield from best_of_epochs(facts.sites)
-    for file in facts.sites.mentioning(["test", "Test"]):
+    for file in facts.sites.mentioning(["test", "Test", "train=False"]):
         if "torch" not in file.text or is_named_for_attack(file.path):
             continue
         reported: set[int] = set()
@@ -183,7 +184,8 @@ def _from_test(file: File, score: ast.expr, context: Context) -> ast.AST | None:
     for node in walk(found):
         if isinstance(node, ast.Call):
             given = [*node.args, *(keyword.value for keyword in node.keywords)]
-            if any(_is_test_data(arg) for arg in given) and not any(_is_validation(arg) for arg in given):
+            tested = any(_is_test_data(arg) or holds_test_set(file, arg, where) for arg in given)
+            if tested and not any(_is_validation(arg) for arg in given):
                 return found if isinstance(found, ast.Call) else node
             named = file.resolve(node.func, where)
             if isinstance(named, Function) and not given and _loops_over_test(named.node):
