@@ -30,7 +30,9 @@ _BEST = pattern(r"best|(?:^|_)(?:min|lowest|max|highest)_", re.IGNORECASE)
 _EXTREME = pattern(r"(?:^|_)(?:(min|lowest)|max|highest)_", re.IGNORECASE)
 _MARGIN = pattern(r"delta|margin|eps|tol|thresh", re.IGNORECASE)
 # An attack looks for the highest loss, and calls it the best: what is selected here is a model, or the end of training.
-_SELECTS = pattern(r"save|state_dict|checkpoint|deepcopy|patience|stop|improve|best_\w*epoch|(?:counter|wait) = 0", re.IGNORECASE)
+_SELECTS = pattern(
+    r"save|state_dict|checkpoint|deepcopy|patience|stop|improve|best_\w*epoch|(?:counter|wait) = 0", re.IGNORECASE
+)
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -25,10 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(WORDS):
         for draw in drawn(file) if "torch" in file.text else ():
             facts.sites.seen[LOOKS_AT] += 1
-            if ".log_prob(" in file.text:
-                related = _climbed(facts, draw)
-            else:
-                related = _decoded(file, draw)
+            related = _climbed(facts, draw) if ".log_prob(" in file.text else _decoded(file, draw)
             if related is not None:
                 name = ast.unparse(draw.call.func)
                 yield Finding(
@@ -173,7 +170,7 @@ def _is_minimised(user: Function, node: ast.BinOp) -> bool:
     """Whether `backward()` is called on the mean of it as it is."""
     for line in user.all(ast.Assign):
         name = last_name(line.targets[0])
-        value = before_methods(line.value, ("mean", "sum")) if isinstance(line.value, ast.expr) else None
+        value = before_methods(line.value, ("mean", "sum"))
         if isinstance(value, ast.Call) and last_name(value.func) in ("mean", "sum") and value.args:
             value = value.args[0]
         if value is node and name and f"{ast.unparse(line.targets[0])}.backward(" in user.text:

@@ -60,7 +60,9 @@ def _straight_through(node: ast.BinOp) -> tuple[ast.expr, ast.expr, bool] | None
         return None
     for passed, rest in ((node.left, node.right), (node.right, node.left)):
         inner = before_methods(rest, ("detach",))
-        if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Sub) and isinstance(passed, ast.Name | ast.Attribute):
+        if not isinstance(passed, ast.Name | ast.Attribute):
+            continue
+        if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Sub):
             plain = not any(word in ast.unparse(inner) for word in _CUTS)
             if plain and ast.unparse(inner.right) == ast.unparse(passed) != ast.unparse(inner.left):
                 return inner.left, passed, inner is not rest
@@ -138,8 +140,10 @@ def _compared(node: ast.expr) -> frozenset[str] | None:
     inner = node.args[0] if node.args and last_name(node.func) == "mean" else None
     if isinstance(node.func, ast.Attribute) and node.func.attr == "mean" and isinstance(node.func.value, ast.BinOp):
         inner = node.func.value
-    if isinstance(inner, ast.Call) and last_name(inner.func) in ("pow", "square") and isinstance(
-        inner.func, ast.Attribute
+    if (
+        isinstance(inner, ast.Call)
+        and last_name(inner.func) in ("pow", "square")
+        and isinstance(inner.func, ast.Attribute)
     ):
         inner = inner.func.value
     elif isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Pow):

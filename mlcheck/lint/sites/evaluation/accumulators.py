@@ -73,7 +73,7 @@ def _is_annotated(file: File, annotation: ast.expr, function: Function) -> bool:
 
 
 def _by_hand(file: File, made: Call) -> Iterator[Unreset]:
-    """`self.log("acc", self.acc.compute())` at the end of an epoch: Lightning resets a metric that it is given itself."""
+    """`self.log("acc", self.acc.compute())` at the end of an epoch: Lightning resets what it is given itself."""
     if made.function is None or made.function.name != "__init__" or made.cls is None:
         return
     for name in file.names_given(made.node):

@@ -34,9 +34,9 @@ def directed(nodes: Iterable[ast.AST]) -> Iterator[Directed]:
                 for compare in _compared(arm):
                     yield Directed(compare, taken(compare), way)
         elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) and len(node.values) == 2:
-            told, compare = _wanted(node.values[0]), node.values[1]
-            if told and isinstance(compare, ast.Compare) and taken(compare):
-                yield Directed(compare, taken(compare), told)
+            told, other = _wanted(node.values[0]), node.values[1]
+            if told and isinstance(other, ast.Compare) and taken(other):
+                yield Directed(other, taken(other), told)
 
 
 def _wanted(test: ast.expr) -> str:

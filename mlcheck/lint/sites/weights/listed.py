@@ -27,7 +27,7 @@ class Listed(NamedTuple):
 
 
 def listed(sites: Sites) -> Iterator[Listed]:
-    """`history.append(model.state_dict())` and `best.append((score, model))`, where one model lives through the loop."""
+    """`history.append(model.state_dict())` and `best.append((score, model))`, of a model that outlives the loop."""
     for file in sites.mentioning([".append("]):
         for call in file.calls("append") if "torch" in file.text else ():
             owner = call.owner
