@@ -26,17 +26,37 @@ class Directed(NamedTuple):
 def directed(nodes: Iterable[ast.AST]) -> Iterator[Directed]:
     """Those in either arm of `if mode == "min"`, and in `mode == "min" and score < best`."""
     for node in nodes:
-        if isinstance(node, ast.If | ast.IfExp) and (wanted := _wanted(node.test)):
-            arms = [(node.body, wanted)]
-            if not (isinstance(node.orelse, list) and any(isinstance(line, ast.If) for line in node.orelse[:1])):
-                arms.append((node.orelse, _OTHER[wanted]))
-            for arm, way in arms:
-                for compare in _compared(arm):
+        if isinstance(node, ast.If):
+            yield from _in_arms(node)
+            for compare, way in _in_test(node.test):
+                if _writes_down(node, compare):
                     yield Directed(compare, taken(compare), way)
-        elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) and len(node.values) == 2:
-            told, other = _wanted(node.values[0]), node.values[1]
-            if told and isinstance(other, ast.Compare) and taken(other):
-                yield Directed(other, taken(other), told)
+        elif isinstance(node, ast.Assign) and _BETTER.search(last_name(node.targets[0]).lower()):
+            yield from (Directed(compare, taken(compare), way) for compare, way in _in_test(node.value))
+
+
+def _in_arms(node: ast.If) -> Iterator[Directed]:
+    wanted = _wanted(node.test)
+    arms = [(node.body, wanted)] if wanted else []
+    if wanted and not any(isinstance(line, ast.If) for line in node.orelse[:1]):
+        arms.append((node.orelse, _OTHER[wanted]))
+    for arm, way in arms:
+        yield from (Directed(compare, taken(compare), way) for compare in _compared(arm))
+
+
+def _in_test(test: ast.expr) -> Iterator[tuple[ast.Compare, str]]:
+    """The comparisons of `mode == "min" and a < b or mode == "max" and a > b`, and of a choice by the mode."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        for part in test.values:
+            yield from _in_test(part)
+    elif isinstance(test, ast.BoolOp) and len(test.values) == 2:
+        way, other = _wanted(test.values[0]), test.values[1]
+        if way and isinstance(other, ast.Compare) and taken(other):
+            yield other, way
+    elif isinstance(test, ast.IfExp) and (way := _wanted(test.test)):
+        for arm, told in ((test.body, way), (test.orelse, _OTHER[way])):
+            if isinstance(arm, ast.Compare) and taken(arm):
+                yield arm, told
 
 
 def _wanted(test: ast.expr) -> str:
@@ -47,26 +67,21 @@ def _wanted(test: ast.expr) -> str:
     return ""
 
 
-def _compared(arm: list[ast.stmt] | ast.expr) -> Iterator[ast.Compare]:
+def _compared(arm: list[ast.stmt]) -> Iterator[ast.Compare]:
     """`better = score < best`, `if score < best: best = score`, `is_better = lambda score, best: score < best`."""
-    for line in arm if isinstance(arm, list) else [arm]:
+    for line in arm:
         value: ast.AST = line
-        if isinstance(line, ast.Assign):
-            value = line.value if _BETTER.search(last_name(line.targets[0]).lower()) else line
-            value = value.body if isinstance(value, ast.Lambda) else value
-        elif isinstance(line, ast.Return) and line.value is not None:
-            continue
-        elif isinstance(line, ast.If) and _writes_down(line):
+        if isinstance(line, ast.Assign) and _BETTER.search(last_name(line.targets[0]).lower()):
+            value = line.value.body if isinstance(line.value, ast.Lambda) else line.value
+        elif isinstance(line, ast.If) and isinstance(line.test, ast.Compare) and _writes_down(line, line.test):
             value = line.test
         if isinstance(value, ast.Compare) and taken(value):
             yield value
 
 
-def _writes_down(branch: ast.If) -> bool:
+def _writes_down(branch: ast.If, compare: ast.Compare) -> bool:
     """`if score < best: best = score`."""
-    if not isinstance(branch.test, ast.Compare):
-        return False
-    sides = [ast.unparse(side) for side in _sides(branch.test)]
+    sides = [ast.unparse(side) for side in _sides(compare)]
     lines = [line for line in branch.body if isinstance(line, ast.Assign)]
     return any([ast.unparse(line.targets[0]), ast.unparse(line.value)] in (sides, sides[::-1]) for line in lines)
 

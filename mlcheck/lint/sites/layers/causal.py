@@ -15,7 +15,7 @@ _MASKED = pattern(
 )
 _RECURRENT = pattern(r"\bnn\.(?:LSTM|GRU|RNN)\(|(?<![\w.])(?:LSTM|GRU|RNN)\(")
 _SHIFTS = pattern(
-    r":-1\b|\b1:(?=[\],])|\bpad\(|\broll\(|narrow\(|shift|diagonal=-1|\b[bs]os\b|start_|go_token|flip\(|_start\b"
+    r":-1\b|\b1:(?=[\],])|\bpad\(|\broll\(|narrow\(|shift|diagonal=-1|(?<![a-z])[bs]os(?![a-z])|start_|go_token|flip\(|_start\b"
     r"|mask_token|prepend",
     re.IGNORECASE,
 )
