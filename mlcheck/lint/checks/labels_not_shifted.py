@@ -80,7 +80,7 @@ def _asked(file: File, given: ast.expr, context: Context) -> ast.Call | None:
     node = _plain(given)
     for _ in range(4):
         node, context = origin(file, node, context)
-        inner = _plain(node.value if isinstance(node, ast.Attribute) and node.attr == "logits" else node)
+        inner = _plain(node.value if isinstance(node, ast.Attribute) else node)
         if inner is node:
             break
         node = inner

@@ -35,6 +35,8 @@ def listed(sites: Sites) -> Iterator[Listed]:
                 continue
             for part in _parts(call.node.args[0]):
                 model = _model(part)
+                if isinstance(part, ast.Name | ast.Attribute) and not _is_model(file, call, model):
+                    continue
                 if model and _lives_on(file, call, model, owner):
                     yield Listed(model, isinstance(part, ast.Call), file.place(part, call.context))
 
@@ -47,11 +49,19 @@ def _parts(given: ast.expr) -> list[ast.expr]:
 
 
 def _model(node: ast.expr) -> str:
-    """`model` of `model.state_dict()`, and of `model` itself if its name says what it is."""
+    """`model` of `model.state_dict()`, and of `model` itself."""
     if isinstance(node, ast.Call) and last_name(node.func) == "state_dict" and isinstance(node.func, ast.Attribute):
         return "" if node.args or node.keywords else dotted(node.func.value)
-    name = dotted(node)
-    return name if _MODEL.search(name) else ""
+    return dotted(node)
+
+
+def _is_model(file: File, call: Call, name: str) -> bool:
+    """Whether its name says so, or the loop puts it into train mode and calls it."""
+    loop = call.loops[0].node
+    if not isinstance(loop, ast.For | ast.While):
+        return False
+    called = any(isinstance(node, ast.Call) and dotted(node.func) == name for node in walk(loop))
+    return bool(_MODEL.search(name)) or (called and f"{name}.train()" in file.module.text_of(loop))
 
 
 def _lives_on(file: File, call: Call, model: str, owner: ast.Name) -> bool:
