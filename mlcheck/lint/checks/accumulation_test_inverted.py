@@ -33,8 +33,11 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _guard(call: Call) -> Branch | None:
     """The branch that a call stands in, or behind where the other side goes on with the next batch."""
-    innermost = next(outer.node for outer in call.context.outwards() if outer.kind in ("if", "loop"))
-    block = [innermost] if isinstance(innermost, ast.If) else innermost.body  # type: ignore[attr-defined]
+    around = (outer.node for outer in call.context.outwards())
+    innermost = next((node for node in around if isinstance(node, ast.If | ast.For | ast.AsyncFor | ast.While)), None)
+    if innermost is None:
+        return None
+    block = [innermost] if isinstance(innermost, ast.If) else innermost.body
     for guard in branches_of(block):
         for under, idle in ((guard.held, guard.other), (guard.other, guard.held)):
             if all(isinstance(line, ast.Pass | ast.Continue) for line in idle) and _stands_in(under, call):

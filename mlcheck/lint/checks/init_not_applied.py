@@ -91,7 +91,16 @@ def _is_for_modules(function: Function) -> bool:
     takes = len(function.parameters) > 1
     if function.cls.libraries != {MODULE} or (takes and _is_initialised_otherwise(function.cls)):
         return False
+    if _is_of_missing_layers(function, function.cls):
+        return False
     return not required or (len(required) == 1 and asks)
+
+
+def _is_of_missing_layers(function: Function, cls: Class) -> bool:
+    """Whether it names a part of its object that no class of the line has: what is left of an older network."""
+    rest = "".join(each.text for each in cls.line).replace(function.text, "")
+    parts = re.findall(rf"\b{function.receiver}\.(\w+)(?=\.|\[)", function.text)
+    return any(re.search(rf"\b{part}\b", rest) is None for part in parts)
 
 
 def _is_initialised_otherwise(cls: Class) -> bool:

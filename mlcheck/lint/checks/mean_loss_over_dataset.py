@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Loss
 from mlcheck.lint.nodes import is_name, last_name, own_nodes, walk
-from mlcheck.lint.sites import Call, Class, Context, File, Function
+from mlcheck.lint.sites import UNKNOWN, Call, Class, Context, File, Function
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.evaluation.batch_counts import BATCH_SIZE, counts, is_count
 from mlcheck.lint.sites.evaluation.stretches import begun, stretch
@@ -87,7 +87,10 @@ def _is_sum(node: ast.expr) -> bool:
 def _is_of_single_samples(over: Origin) -> bool:
     """A data set itself, or a loader whose batches hold one sample."""
     if over.name == LOADER and isinstance(over.node, ast.Call):
-        return Call(over.file, over.node, over.context).constant("batch_size", 1, 1) == 1
+        call = Call(over.file, over.node, over.context)
+        size = call.argument("batch_size", 1)
+        told = over.entered.constant(size) if over.entered is not None and size is not None else UNKNOWN
+        return 1 in (told, call.constant("batch_size", 1, 1))
     if isinstance(over.node, ast.Call):
         made = over.file.resolve(over.node.func, over.context)
         return isinstance(made, Class) and made.find("__getitem__") is not None
@@ -139,7 +142,12 @@ def _is_sample_count(file: File, scope: ast.AST, context: Context, node: ast.exp
     if not (isinstance(node, ast.Call) and is_name(node.func, "len") and node.args):
         return False
     last = ast.unparse(node.args[0]).rpartition(".")[2].lower()
-    return last.endswith((*_DATA_SETS, "sampler"))
+    return last.endswith((*_DATA_SETS, "sampler")) and not _is_loader(file, node.args[0], context)
+
+
+def _is_loader(file: File, node: ast.expr, context: Context) -> bool:
+    """Whether a name has become that of a loader: `dataset = DataLoader(dataset, 16)`."""
+    return isinstance(node, ast.Name) and any(over.name == LOADER for over in origins(file, node, context))
 
 
 def _counts_samples(file: File, scope: ast.AST, context: Context, count: ast.Name) -> bool:

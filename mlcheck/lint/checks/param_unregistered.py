@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.filling import FACTORIES, filled, is_parameter
 from mlcheck.lint.sites.layers.modules import is_plain, module_classes
 
@@ -40,16 +42,46 @@ def _copied(cls: Class, assigned: AttributeSet) -> str:
     node, last = assigned.value, ""
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
         if node.func.attr in _COPIES or (node.func.attr == "to" and _moves(cls, node, assigned)):
-            last = node.func.attr
+            if _device(node) is None or not _is_there_already(cls, node, assigned):
+                last = node.func.attr
         elif node.func.attr not in ("to", "float", "double", "requires_grad_", "contiguous"):
             return ""
         node = node.func.value
     if isinstance(node, ast.BinOp) and not last:
         sides = [side for side in (node.left, node.right) if is_parameter(cls, side, assigned)]
         return "is computed from a parameter that nothing keeps" if sides else ""
-    if last and node is not None and is_parameter(cls, node, assigned):
+    if last and node is not None and is_parameter(cls, node, assigned) and not _is_constant(node):
         return f"is what `.{last}()` makes of a parameter, not the parameter"
     return ""
+
+
+def _is_constant(made: ast.expr) -> bool:
+    """`nn.Parameter(kernel, requires_grad=False)`: nothing is to be learned there."""
+    words = made.keywords if isinstance(made, ast.Call) else []
+    return any(word.arg == "requires_grad" and ast.unparse(word.value) == "False" for word in words)
+
+
+def _is_there_already(cls: Class, moved: ast.Call, assigned: AttributeSet) -> bool:
+    """`nn.Parameter(torch.zeros_like(x)).to("cuda")`, where `x` came from that device: a parameter that stays one."""
+    made = moved.func.value if isinstance(moved.func, ast.Attribute) else None
+    given = made.args[0] if isinstance(made, ast.Call) and made.args else None
+    if isinstance(given, ast.Call) and last_name(given.func).endswith("_like") and given.args:
+        given = given.args[0]
+    value = source(cls.file, given, assigned.context)[0] if given is not None else None
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        if (device := _device(value)) is not None:
+            return device == _device(moved)
+        value = value.func.value
+    return False
+
+
+def _device(call: ast.Call) -> str | None:
+    """`'cuda'` of `.to(device='cuda')`, `.to('cuda')` and `.cuda()`."""
+    method = last_name(call.func)
+    given = [*call.args, *(word.value for word in call.keywords if word.arg == "device")]
+    if method == "cuda" and not given:
+        return "'cuda'"
+    return ast.unparse(given[0]) if method == "to" and len(given) == 1 else None
 
 
 def _moves(cls: Class, call: ast.Call, assigned: AttributeSet) -> bool:

@@ -152,7 +152,20 @@ def _changed(call: Call) -> ast.expr | None:
         return None
     if not _is_read(call, owner.id) or not _may_be_tensor(call, owner):
         return None
+    if func.attr == "detach" and _is_cut_next(call, owner.id):
+        return None
     return None if func.attr in call.file.sites.once(_own_methods) else owner
+
+
+def _is_cut_next(call: Call, name: str) -> bool:
+    """`x.detach()` and then `x = x.data`: the line does nothing, and what it was to do is done."""
+    use = read_after(call.function.node, call.node, name) if call.function is not None else None
+    binds = (node for node in call.function.nodes if isinstance(node, ast.Assign)) if call.function is not None else ()
+    return any(
+        is_name(line.targets[0], name) and re.match(rf"{name}\.(?:data\b|detach\()", ast.unparse(line.value))
+        for line in binds
+        if any(node is use for node in walk(line.value))
+    )
 
 
 def _is_weight(call: Call, owner: ast.Attribute) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import assigned, loads, own_nodes, walk
+from mlcheck.lint.nodes import assigned, last_name, loads, own_nodes, walk
 from mlcheck.lint.sites.blocks import LoopSite, blocks, for_loops
 
 LOOKS_AT = "loop"
@@ -37,7 +37,12 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _runs_once(loop: ast.For) -> bool:
-    """Whether each turn of the loop that comes to its last line is the last one."""
+    """Whether each turn of the loop that comes to its last line is the last one.
+
+    The first turn of `os.walk` is the folder itself: those that stop there want no folders inside it.
+    """
+    if isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) == "walk":
+        return False
     return not loop.orelse and not any(isinstance(node, ast.Try | ast.Yield) for node in walk(loop))
 
 

@@ -193,8 +193,10 @@ def _is_redrawn(loader: Loader) -> bool:
 
 
 def _is_ordered(origin: Origin) -> bool:
-    if isinstance(origin.node, ast.Call) and origin.name == _TENSORS and origin.node.args:  # made up for a trial run
-        return all(_MADE_UP.match(ast.unparse(each)) for each in origin.node.args)
+    if isinstance(origin.node, ast.Call) and origin.node.args:
+        made_up = all(_MADE_UP.match(ast.unparse(each)) for each in origin.node.args)  # for a trial run
+        if made_up or origin.name == _TENSORS:
+            return made_up
     name = ast.unparse(origin.node.func) if isinstance(origin.node, ast.Call) else ""
     return _ORDERED.search(name.replace("random_split", "")) is not None
 

@@ -23,6 +23,10 @@ _CALLED = pattern(r"\bself\.(\w+) ?[\[(.]")
 _WHOLE = pattern(r"\bself\(|\bself[,)]|\bself\.(?:forward|modules|children|named_\w+|__\w+)\b|\bsuper\(|\bgetattr\(")
 _ASKS = pattern(r"\bself\.training\b")
 _SAID = ast.Constant | ast.Name
+_PLAIN = tuple(
+    f"torch.nn.{name}"
+    for name in ("Linear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose2d", "Embedding", "LayerNorm", "GroupNorm")
+)
 _STACKED = ("LSTM", "GRU", "RNN")
 _RECURRENT = frozenset(["torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.MultiheadAttention"])
 _EMBEDDINGS = frozenset(["Node2Vec", "MetaPath2Vec", "TransE", "ComplEx", "DistMult", "RotatE"])
@@ -180,7 +184,7 @@ def _moded_class(m: Machine, value: Object) -> str:
                 return "yes"
             answer = "unknown"
     for name in value.cls.libraries:
-        if name not in MODULE_BASES and not name.endswith((".nn.Module", "LightningModule", "ABC")):
+        if name not in MODULE_BASES and not name.endswith((".nn.Module", "LightningModule", "ABC", *_PLAIN)):
             answer = "unknown"
     return answer
 

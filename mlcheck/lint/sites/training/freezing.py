@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import before_methods, walk
+from mlcheck.lint.nodes import before_methods, is_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
@@ -80,12 +81,33 @@ def unread_names(sites: Sites) -> Iterator[tuple[Place, str]]:
                 continue
             if _is_false(assigned.value) and _is_fresh(file, owner, assigned.context):
                 continue
+            if _becomes_parameter(file, owner, assigned.context):
+                continue
             if name in _TYPOS or _is_parameter(file, owner, assigned.context):
                 yield file.place(assigned.target, assigned.context), name
 
 
 def _is_false(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is False
+
+
+def _becomes_parameter(file: File, owner: ast.expr, context: Context) -> bool:
+    """Whether the tensor is wrapped below: `nn.Parameter(t)` asks for a gradient, or for none, by itself."""
+    if not isinstance(owner, ast.Name) or "Parameter(" not in file.text:
+        return False
+    function = file.function_around(context)
+    return function is not None and any(
+        function is call.function
+        and call.node.lineno > owner.lineno
+        and call.node.args
+        and any(is_name(before_methods(given, _MOVED), owner.id) for given in _written(file, call))
+        for call in file.calls("Parameter")
+    )
+
+
+def _written(file: File, call: Call) -> tuple[ast.expr, ast.expr]:
+    """What a call is given, and what that name was assigned."""
+    return call.node.args[0], source(file, call.node.args[0], call.context)[0]
 
 
 def _is_fresh(file: File, owner: ast.expr, context: Context) -> bool:
