@@ -4,13 +4,14 @@ import ast
 import re
 from collections.abc import Iterator
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, Location
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
 from mlcheck.lint.nodes import last_name, own_nodes, walk
 from mlcheck.lint.sites import Call, Context, File, Function
 from mlcheck.lint.sites.evaluation.directions import directed
+from mlcheck.lint.sites.evaluation.early_stoppers import told_scores
 from mlcheck.lint.sites.evaluation.metrics import better
 from mlcheck.lint.sites.origins import returns
 
@@ -40,6 +41,14 @@ def check(facts: Facts) -> Iterator[Finding]:
     for call in sites.calls(*_LIGHTNING, *_TRAINER, *_IGNITE):
         seen += 1
         yield from _in_call(call)
+    for told in told_scores(sites):
+        seen += 1
+        if better(_name(told.score)) not in ("", told.wanted) and not _is_turned(
+            told.call.file, told.call.context, told.score
+        ):
+            what = f"`{told.stopper.cls.name if told.stopper.cls else ''}` takes it for better when it is {told.wanted}"
+            place = told.stopper.place(told.compared).location
+            yield _finding(told.call.file, told.call.node, told.call.context, _name(told.score), what, (place,))
     for file in sites.mentioning(["best", "Best", "min_", "lowest", "highest", "max_"]):
         if not any(_may_choose(compare) for compare, _ in file.walk.comparisons):
             continue
@@ -205,12 +214,15 @@ def _is_turned(file: File, context: Context, score: ast.expr) -> bool:
     return any(isinstance(node, ast.UnaryOp | ast.BinOp) for node in walk(made)) and "-" in ast.unparse(made)
 
 
-def _finding(file: File, node: ast.AST, context: Context, metric: str, what: str) -> Finding:
+def _finding(
+    file: File, node: ast.AST, context: Context, metric: str, what: str, related: tuple[Location, ...] = ()
+) -> Finding:
     wanted = better(metric)
     return Finding(
         f"`{metric}` is better when it is {wanted}, and {what}",
         file.place(node, context).location,
         help=f"turn the comparison round, or say so in the options: `{_OPTIONS[wanted]}`",
+        related=related,
     )
 
 

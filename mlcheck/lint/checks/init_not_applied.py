@@ -14,7 +14,7 @@ from mlcheck.lint.sites.layers.initialising import FILLS, applies, asked_for, ha
 from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, module_classes
 
 LOOKS_AT = "weight initialisation"
-_NAMED = pattern(r"(?:^|_)init(?:ial\w*)?(?:_|$)|reset_parameters", re.IGNORECASE)
+_NAMED = pattern(r"(?:^|_)init(?:ial\w*)?(?:_|$)|reset_parameters|(?:create|set|fill)_weights?$", re.IGNORECASE)
 _OWN_WAYS = pattern(r"init|fill_|normal_|uniform_|zero_|copy_")
 _TRAINS = (".backward(", "Trainer(", ".fit(")
 

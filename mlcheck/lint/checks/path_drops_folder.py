@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
@@ -22,7 +23,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if file.called(call.node, call.context) not in ("os.path.join", "posixpath.join") or len(parts) < 2:
                 continue
             facts.sites.seen[LOOKS_AT] += 1
-            for before, part in zip(parts, parts[1:], strict=False):
+            for before, part in pairwise(parts):
                 if _is_absolute(part) and not isinstance(before, ast.Constant | ast.Starred):
                     yield _dropped(file, call.context, before, part)
         if _DIVIDED.search(file.text):

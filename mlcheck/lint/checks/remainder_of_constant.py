@@ -21,15 +21,16 @@ def check(facts: Facts) -> Iterator[Finding]:
                 case ast.BinOp(
                     left=count, op=ast.Add() | ast.Sub(), right=ast.BinOp(left=ast.Constant(), op=ast.Mod()) as rest
                 ), ast.Constant(value=int()) if not isinstance(count, ast.Constant):
+                    every = ast.unparse(rest.right)
                     meant = ast.BinOp(ast.BinOp(count, compare.left.op, rest.left), ast.Mod(), rest.right)
                     yield Finding(
-                        f"`{ast.unparse(rest)}` is computed first: this is no test of every `{ast.unparse(rest.right)}`th",
+                        f"`{ast.unparse(rest)}` is computed first: this is no test of every `{every}`th",
                         file.place(compare, context).location,
                         help=f"`{ast.unparse(ast.Compare(meant, compare.ops, compare.comparators))}`",
                     )
-                case ast.BinOp(op=ast.Mod(), right=every), other if ast.dump(every) == ast.dump(other):
+                case ast.BinOp(op=ast.Mod(), right=whole), other if ast.dump(whole) == ast.dump(other):
                     yield Finding(
-                        f"A remainder is less than what it is divided by: this never comes to `{ast.unparse(every)}`",
+                        f"A remainder is less than what it is divided by: this never comes to `{ast.unparse(whole)}`",
                         file.place(compare, context).location,
-                        help=f"`{ast.unparse(compare.left)} == 0`, or `== {ast.unparse(every)} - 1`",
+                        help=f"`{ast.unparse(compare.left)} == 0`, or `== {ast.unparse(whole)} - 1`",
                     )

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from mlcheck.lint.nodes import is_name, last_name
 from mlcheck.lint.sites.entering import Entered
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.instances import calls_of_instances
 from mlcheck.lint.sites.iteration import handed_through
 from mlcheck.lint.sites.latest import reaching
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
@@ -216,7 +217,7 @@ def callers(sites: Sites, function: Function) -> Iterator[Call]:
     wanted: Function | Class = function
     name = function.name
     if name == "__call__" and function.cls is not None:
-        yield from _calls_of_instances(sites, function, function.cls)
+        yield from calls_of_instances(sites, function, function.cls)
         return
     if name == "__init__" and function.cls is not None:
         wanted, name = function.cls, function.cls.name
@@ -233,19 +234,6 @@ def _by_meaning(asked: tuple[Sites, str]) -> dict[Function | Class, list[Call]]:
             if isinstance(named, Function | Class):
                 found.setdefault(named, []).append(call)
     return found
-
-
-def _calls_of_instances(sites: Sites, function: Function, cls: Class) -> Iterator[Call]:
-    """`save(model)`, where `save = Saver(...)` and `Saver` has this `__call__`."""
-    for file in sites.mentioning([cls.name]):
-        for made in file.calls(cls.name, *file.walk.aliases.get(cls.name, ())):
-            if file.resolve(made.node.func, made.context) is not cls:
-                continue
-            for name in file.names_given(made.node):
-                for call in file.calls(name):
-                    bound = file.bindings(name, call.context) if isinstance(call.node.func, ast.Name) else []
-                    if len(bound) == 1 and bound[0].value is made.node and cls.find("__call__") is function:
-                        yield call
 
 
 def returns(function: Function) -> Iterator[ast.expr]:

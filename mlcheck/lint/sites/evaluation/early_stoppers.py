@@ -1,0 +1,95 @@
+"""Objects that stop training: which scores they take for better, and what they are told."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.nodes import is_attribute, is_name, walk
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.origins import callers
+from mlcheck.lint.sites.project import Sites
+
+_WAITS = pattern(r"counter|patience|wait|bad|stop|no_improve|stale", re.IGNORECASE)
+_MARGIN = pattern(r"delta|margin|eps|tol|thresh", re.IGNORECASE)
+
+
+class Told(NamedTuple):
+    """A call that tells an object a score, and which scores that object takes for better."""
+
+    call: Call
+    score: ast.expr
+    wanted: str
+    compared: ast.Compare
+    stopper: Function
+
+
+def told_scores(sites: Sites) -> Iterator[Told]:
+    """`stopper(loss, model)`, of a class that keeps the best score of its calls and counts those without a better."""
+    for file in sites.mentioning(["best"]):
+        for method in file.functions:
+            if method.cls is None or method.name == "__init__" or "best" not in method.text:
+                continue
+            for compared, name, wanted in _choices(method):
+                position = list(method.parameters).index(name) - 1
+                for call in callers(sites, method):
+                    given = call.argument(name, position)
+                    if given is not None:
+                        made = source(call.file, given, call.context)[0]
+                        score = made if isinstance(made, ast.Name | ast.Attribute | ast.Subscript) else given
+                        yield Told(call, score, wanted, compared, method)
+
+
+def _choices(method: Function) -> Iterator[tuple[ast.Compare, str, str]]:
+    """`elif score < self.best + delta: self.counter += 1 ... else: self.best = score`, of a parameter `score`."""
+    for node in method.all(ast.If):
+        compare = node.test
+        if not isinstance(compare, ast.Compare) or len(compare.ops) != 1:
+            continue
+        rises = isinstance(compare.ops[0], ast.Gt | ast.GtE)
+        if not rises and not isinstance(compare.ops[0], ast.Lt | ast.LtE):
+            continue
+        for score, best, higher in (
+            (compare.left, compare.comparators[0], rises),
+            (compare.comparators[0], compare.left, not rises),
+        ):
+            kept = _kept(best)
+            if not isinstance(score, ast.Name) or kept is None or not _is_as_given(method, score.id):
+                continue
+            if not is_attribute(kept, method.receiver, kept.attr) or "best" not in kept.attr:
+                continue
+            better, worse = (_keeps(arm, kept, score.id) for arm in (node.body, node.orelse))
+            if better != worse and any(map(_waits, node.orelse if better else node.body)):
+                yield compare, score.id, "higher" if higher == better else "lower"
+
+
+def _kept(best: ast.expr) -> ast.Attribute | None:
+    """`self.best` of `self.best + self.delta`."""
+    if isinstance(best, ast.BinOp) and isinstance(best.op, ast.Add | ast.Sub):
+        best = best.left if _MARGIN.search(ast.unparse(best.right)) or isinstance(best.right, ast.Constant) else best
+    return best if isinstance(best, ast.Attribute) else None
+
+
+def _is_as_given(method: Function, name: str) -> bool:
+    """Whether it is a parameter that nothing in the method turns round: `score = -score`."""
+    bound = method.file.bindings(name, method.inner)
+    return name in method.parameters and name != method.receiver and len(bound) == 1
+
+
+def _keeps(arm: list[ast.stmt], kept: ast.Attribute, score: str) -> bool:
+    return any(
+        isinstance(node, ast.Assign)
+        and any(ast.unparse(target) == ast.unparse(kept) for target in node.targets)
+        and is_name(node.value, score)
+        for line in arm
+        for node in walk(line)
+    )
+
+
+def _waits(line: ast.stmt) -> bool:
+    """`self.counter += 1`."""
+    return any(isinstance(n, ast.AugAssign) and _WAITS.search(ast.unparse(n.target)) for n in walk(line))

@@ -1,0 +1,44 @@
+"""Calls of objects that can be called: where the project makes them, and the names they are kept under."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.lint.nodes import is_attribute, is_none
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.model import Call, Class, Function
+from mlcheck.lint.sites.project import Sites
+
+
+def calls_of_instances(sites: Sites, function: Function, cls: Class) -> Iterator[Call]:
+    """`save(model)`, where `save = Saver(...)` and `Saver` has this `__call__`."""
+    for file in sites.mentioning([cls.name]):
+        for made in file.calls(cls.name, *file.walk.aliases.get(cls.name, ())):
+            if file.resolve(made.node.func, made.context) is not cls:
+                continue
+            for name in file.names_given(made.node):
+                for call in file.calls(name):
+                    bound = file.bindings(name, call.context) if isinstance(call.node.func, ast.Name) else []
+                    if len(bound) == 1 and bound[0].value is made.node and cls.find("__call__") is function:
+                        yield call
+            if cls.find("__call__") is function:
+                yield from _calls_of_parts(file, made)
+
+
+def _calls_of_parts(file: File, made: Call) -> Iterator[Call]:
+    """`self.save(model)`, where `self.save` is what was made there, or None."""
+    for assigned in file.walk.attributes:
+        if assigned.value is not made.node:
+            continue
+        for call in file.calls(assigned.target.attr):
+            method = file.method_around(call.context)
+            if (
+                method is None
+                or method.cls is None
+                or not is_attribute(call.node.func, method.receiver, assigned.target.attr)
+            ):
+                continue
+            values = [each.value for _, each in method.cls.attribute(assigned.target.attr)]
+            if made.node in values and all(value is made.node or is_none(value) for value in values):
+                yield call
