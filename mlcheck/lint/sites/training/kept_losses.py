@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import is_attribute, is_length, last_name, own_nodes, stores, walk
+from mlcheck.lint.nodes import is_attribute, is_length, is_name, last_name, own_nodes, stores, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Class
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
-_CUTS = pattern(r"\bdetach_\(|set_grad_enabled\(|requires_grad")
+_CUTS = pattern(r"\bdetach_\(|set_grad_enabled\(|requires_grad(?!=False\b)")
 _EMPTY = ("[]", "list()", "deque()", "collections.deque()")
 _EPOCHS = frozenset(["range", "trange"])
 
@@ -41,12 +41,13 @@ def kept_losses(sites: Sites) -> Iterator[KeptLoss]:
         yield from _kept_by_objects(file)
         for loop in for_loops(file):
             text = file.module.text_of(loop.node)
-            if "+" in text and ".backward(" in text and ".step(" in text and not _CUTS.search(text):
+            adds = "+" in text or ".append(" in text
+            if adds and ".backward(" in text and ".step(" in text and not _CUTS.search(text):
                 yield from _kept(loop)
 
 
 def _kept(loop: LoopSite) -> Iterator[KeptLoss]:
-    body = loop.node.body
+    body = list(_opened(loop.node.body))
     losses = {number: _differentiated(line) for number, line in enumerate(body)}
     for at, line in enumerate(body):
         name, loss = _added(line)
@@ -56,7 +57,8 @@ def _kept(loop: LoopSite) -> Iterator[KeptLoss]:
                 continue
             if any(stores(each, name) for each in body if each is not line):
                 continue
-            if _is_epoch(loop) and _begins_as_number(loop, name):
+            is_sum = not isinstance(line, ast.Expr)
+            if _is_epoch(loop, body) and (_begins_as_number if is_sum else _begins_as_list)(loop, name):
                 yield KeptLoss(loop.file, loop.context, name, line, body[number])
 
 
@@ -104,8 +106,12 @@ def _differentiated(line: ast.stmt) -> str:
 
 
 def _added(line: ast.stmt) -> tuple[str, str]:
-    """`total` and `loss` of `total += loss`, `total += loss * len(x)`, `total = total + loss`; "" for another line."""
+    """`total` and `loss` of `total += loss`, `total = total + loss * len(x)`, `losses.append(loss)`; or ""."""
     match line:
+        case ast.Expr(
+            value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[ast.Name(id=loss)])
+        ):
+            return name, loss
         case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=value):
             return name, _scaled(value)
         case ast.Assign(
@@ -125,6 +131,29 @@ def _scaled(value: ast.expr) -> str:
     return value.id if isinstance(value, ast.Name) else ""
 
 
+def _opened(block: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a block, with those under `with` in its place."""
+    for line in block:
+        if isinstance(line, ast.With):
+            yield from _opened(line.body)
+        else:
+            yield line
+
+
+def _begins_as_list(loop: LoopSite, name: str) -> bool:
+    """Whether it is an empty list before the loop, which nothing takes from and nothing makes one tensor of."""
+    made = [line for line in loop.before if stores(line, name)]
+    match made[-1] if made else None:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+            held = [value for target, value in zip(targets, values, strict=False) if is_name(target, name)]
+        case ast.Assign(targets=[ast.Name()], value=value):
+            held = [value]
+        case _:
+            held = []
+    taken = re.compile(rf"\b{name}\.(?:clear|pop|popleft)\(|\bdel {name}\b|\bstack\({name}\b|\bcat\({name}\b")
+    return [ast.unparse(value) for value in held] == ["[]"] and not taken.search(ast.unparse(loop.scope))
+
+
 def _begins_as_number(loop: LoopSite, name: str) -> bool:
     """Whether the variable of this function is a number before the loop, in the block that the loop stands in."""
     if any(isinstance(node, ast.Global | ast.Nonlocal) for node in walk(loop.scope)):
@@ -140,9 +169,9 @@ def _is_number(value: ast.expr | None) -> bool:
     return isinstance(value, ast.Constant) and type(value.value) in (int, float)
 
 
-def _is_epoch(loop: LoopSite) -> bool:
+def _is_epoch(loop: LoopSite, body: list[ast.stmt]) -> bool:
     """Whether the loop goes over data, steps in each turn, and stands in none but loops that count epochs."""
-    if _counts(loop.node.iter) or _asks_for_more(loop.node) or not any(map(_is_step, loop.node.body)):
+    if _counts(loop.node.iter) or _asks_for_more(loop.node) or not any(map(_is_step, body)):
         return False
     around = [node for node in own_nodes(loop.scope) if isinstance(node, ast.For | ast.While)]
     outer = [node for node in around if node is not loop.node and loop.node in walk(node)]
