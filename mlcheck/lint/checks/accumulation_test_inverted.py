@@ -37,7 +37,7 @@ def _guard(call: Call) -> Branch | None:
     innermost = next((node for node in around if isinstance(node, ast.If | ast.For | ast.AsyncFor | ast.While)), None)
     if innermost is None:
         return None
-    block = [innermost] if isinstance(innermost, ast.If) else innermost.body
+    block: list[ast.stmt] = [innermost] if isinstance(innermost, ast.If) else innermost.body
     for guard in branches_of(block):
         for under, idle in ((guard.held, guard.other), (guard.other, guard.held)):
             if all(isinstance(line, ast.Pass | ast.Continue) for line in idle) and _stands_in(under, call):

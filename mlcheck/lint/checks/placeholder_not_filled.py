@@ -1,7 +1,6 @@
 """placeholder-not-filled: `"epoch_{epoch}.pt"` without the `f` is one file for all epochs."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -21,14 +20,15 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(["{"]):
         for call in file.calls(*_WRITES) if "torch" in file.text else ():
-            for text in _texts([*call.node.args, *(word.value for word in call.node.keywords)]):
+            for node in _texts([*call.node.args, *(word.value for word in call.node.keywords)]):
                 facts.sites.seen[LOOKS_AT] += 1
-                names = [name for name in _HELD.findall(text.value) if _is_bound(call, name)]
-                if names and len(names) == len(re.findall(r"\{", text.value)):
+                text = str(node.value)
+                names = [name for name in _HELD.findall(text) if _is_bound(call, name)]
+                if names and len(names) == text.count("{"):
                     yield Finding(
                         f"`{{{names[0]}}}` stands in the name of the file as it is: each save overwrites the last one",
-                        call.file.place(text, call.context).location,
-                        help=f"`f{ast.unparse(text)}`",
+                        call.file.place(node, call.context).location,
+                        help=f"`f{ast.unparse(node)}`",
                     )
 
 
