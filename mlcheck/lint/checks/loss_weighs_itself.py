@@ -8,12 +8,12 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
 
 LOOKS_AT = "backward pass"
-WORDS = (".backward(",)
+WORDS = ("backward",)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
-    for file in facts.sites.mentioning([".backward("]):
+    for file in facts.sites.mentioning(["backward"]):
         for call in file.calls("backward") if "torch" in file.text else ():
             facts.sites.seen[LOOKS_AT] += 1
             loss, weight = _weighed(call)
