@@ -45,7 +45,9 @@ def _seen(facts: Facts) -> Iterator[Finding]:
         file = facts.sites.at(kept.place.path)
         if file is not None and f"{kept.what}.detach_(" in file.text:
             continue
-        if file is not None and (_starts_anew(file, kept) or re.search(rf"\b{re.escape(kept.name)}\.pop(?:left)?\(", file.text)):
+        if file is not None and (
+            _starts_anew(file, kept) or re.search(rf"\b{re.escape(kept.name)}\.pop(?:left)?\(", file.text)
+        ):
             continue
         yield _keeps(kept.name, kept.place.location, reached[0].place.location)
 
