@@ -7,12 +7,13 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name
-from mlcheck.lint.sites import Call
+from mlcheck.lint.sites import Call, Function
 
 LOOKS_AT = "name of a file"
 WORDS = ("{",)
 _HELD = pattern(r"\{([A-Za-z_]\w*)(?:[.\[][^{}]*)?(?::[^{}]*)?\}")
 _WRITES = ("save", "savez", "save_pretrained", "save_model", "save_image", "save_checkpoint", "savefig", "save_weights")
+_OWN = ("save_model", "save_checkpoint", "save_weights")
 _PATHS = ("join", "Path", "str")
 
 
@@ -20,6 +21,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(["{"]):
         for call in file.calls(*_WRITES) if "torch" in file.text else ():
+            if _fills(call):
+                continue
             for node in _texts([*call.node.args, *(word.value for word in call.node.keywords)]):
                 facts.sites.seen[LOOKS_AT] += 1
                 text = str(node.value)
@@ -30,6 +33,14 @@ def check(facts: Facts) -> Iterator[Finding]:
                         call.file.place(node, call.context).location,
                         help=f"`f{ast.unparse(node)}`",
                     )
+
+
+def _fills(call: Call) -> bool:
+    """Whether a function of the program's own may fill the placeholders itself."""
+    if last_name(call.node.func) not in _OWN:
+        return False
+    function = call.file.resolve(call.node.func, call.context)
+    return not isinstance(function, Function) or "format" in function.text
 
 
 def _texts(given: list[ast.expr]) -> Iterator[ast.Constant]:

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Loss
 from mlcheck.lint.nodes import own_nodes
 from mlcheck.lint.sites import Call, Context, File
@@ -13,6 +14,7 @@ from mlcheck.lint.values import Const
 LOOKS_AT = "reduction"
 WORDS = ("mean(", "sum(")
 _MASKS = ("mask", "pad", "valid")
+_IS_NUMBER = pattern(r"weight|/|num|(?:^|_)n_|count|size|len|ratio|rate|lambda|lamb|alpha|beta|coe?f|scale|factor")
 _REDUCTIONS = ("mean", "sum")
 _DIMS = ("dim", "axis")
 _FIRST_OR_LAST = ("0", "-1")
@@ -58,7 +60,7 @@ def _averaged_again(call: Call, given: ast.expr) -> Iterator[Finding]:
         return
     total, context = _unscaled(call.file, given, call.context)
     inner = Call(call.file, total, context) if isinstance(total, ast.Call) else None
-    if inner is None or not _is_of_all(inner):
+    if inner is None or not _is_of_all(inner, ("sum",)):  # the mean of a mean over everything is what it was
         return
     name = inner.node.func.attr if isinstance(inner.node.func, ast.Attribute) else ""
     yield Finding(
@@ -88,13 +90,13 @@ def _is_number(node: ast.expr) -> bool:
     return isinstance(node.operand if isinstance(node, ast.UnaryOp) else node, ast.Constant)
 
 
-def _is_of_all(call: Call) -> bool:
+def _is_of_all(call: Call, kinds: tuple[str, ...] = _REDUCTIONS) -> bool:
     """`torch.sum(x)`, and `(a - b).sum()`: a name of unknown kind could be anything that has such a method."""
     given = _reduced_by(call)
     if given is None or _dims(call, given) or not isinstance(call.node.func, ast.Attribute):
         return False
     of_torch = call.file.resolve(call.node.func, call.context) is not None
-    return call.node.func.attr in _REDUCTIONS and (of_torch or isinstance(given, ast.BinOp))
+    return call.node.func.attr in kinds and (of_torch or isinstance(given, ast.BinOp))
 
 
 def _masked(call: Call, given: ast.expr, numbers: set[tuple[str, int, int]]) -> Iterator[Finding]:
@@ -135,7 +137,7 @@ def _sides(node: ast.BinOp) -> tuple[ast.expr, ast.expr]:
 
 def _is_mask(node: ast.expr) -> bool:
     text = ast.unparse(node).lower()
-    return any(word in text for word in _MASKS) and "weight" not in text and "/" not in text
+    return any(word in text for word in _MASKS) and not _IS_NUMBER.search(text)
 
 
 def _is_one_flag(file: File, node: ast.expr, context: Context) -> bool:
