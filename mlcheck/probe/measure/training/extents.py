@@ -20,6 +20,26 @@ def extent_of(gradient: torch.Tensor) -> Extent | None:
     return torch.aminmax(values) if values.numel() else None
 
 
+@torch.no_grad()
+def extents_of(gradients: Sequence[torch.Tensor | None]) -> list[Extent | None]:
+    """Of all at once, which costs a device one call: its largest magnitude for either end."""
+    plain = {index: one for index, one in enumerate(gradients) if one is not None and _is_plain(one)}
+    norms = dict(zip(plain, torch._foreach_norm(list(plain.values()), math.inf), strict=True)) if plain else {}
+    return [
+        (norms[index], norms[index]) if index in norms else None if one is None else extent_of(one)
+        for index, one in enumerate(gradients)
+    ]
+
+
+@torch.no_grad()
+def moved(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> list[bool]:
+    """Whether the two of each pair differ. NaN is not equal to itself."""
+    if all(now.device.type == "cpu" for now, _ in pairs):
+        return [not torch.equal(now, before) for now, before in pairs]
+    differences = extents_of([now - before for now, before in pairs])  # to compare each would wait for each
+    return [magnitude != 0 for magnitude in magnitudes(differences)]
+
+
 def magnitudes(extents: Sequence[Extent | None]) -> list[float]:
     """The largest elements by magnitude, infinite where one is no number, 0 where there are none."""
     known = [extent for extent in extents if extent]

@@ -15,7 +15,7 @@ from mlcheck.core.finding import Location
 from mlcheck.probe.measure.autograd_graph import weighed
 from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.place import user_location
-from mlcheck.probe.measure.training.extents import extent_of, filled, magnitudes
+from mlcheck.probe.measure.training.extents import extent_of, extents_of, filled, magnitudes, moved
 from mlcheck.probe.measure.training.gradient_trace import Arrival, GradientTrace
 from mlcheck.probe.measure.training.leaf_hooks import leaf_hook
 
@@ -64,6 +64,7 @@ class GradientWatch:
         self._now = (0, Location())
         self._since = (0, 0)
         self._arrivals: list[Arrival] = []
+        self._fresh: list[tuple[torch.Tensor, tuple[int, Location], tuple[int, int]]] = []
         self._before: dict[int, _Before] = {}
         self._applied: dict[int, tuple[Optimizer, torch.Tensor, int]] = {}
         self._within: list[Optimizer] = []
@@ -89,7 +90,10 @@ class GradientWatch:
                 self._now, self._since = (self.turn, place), (len(self.backwards), self._foreign_steps)
                 if self._on_backward:
                     self._on_backward(weighed(root, *args[:1], kwargs.get("grad_tensors")))
-            original(tensors, *args, **kwargs)
+            try:
+                original(tensors, *args, **kwargs)
+            finally:
+                self._look_at_fresh()
 
         torch.autograd.backward = backward
         self._undo.callback(setattr, torch.autograd, "backward", original)
@@ -103,13 +107,24 @@ class GradientWatch:
 
         def arrive(gradient: torch.Tensor) -> None:
             held = parameter.grad
+            if held is None and not parameter._post_accumulate_grad_hooks:  # which may use it up at once
+                self._fresh.append((parameter, self._now, self._since))
+                return
             before = None if held is None else extent_of(held)
             self._arrivals.append(Arrival(trace, before, extent_of(gradient), self._now, self._since))
 
         return arrive
 
+    def _look_at_fresh(self) -> None:
+        """Gradients that came to nothing before them are, after backward, what lies there: looked at all at once."""
+        fresh, self._fresh = self._fresh, []
+        extents = extents_of([parameter.grad for parameter, _, _ in fresh])
+        for (parameter, now, since), extent in zip(fresh, extents, strict=True):
+            self._arrivals.append(Arrival(self._traces[id(parameter)], None, extent, now, since))
+
     def _settle(self) -> None:
         """Read what has arrived since this was last asked for."""
+        self._look_at_fresh()
         if not self._arrivals:
             return
         arrivals, self._arrivals = self._arrivals, []
@@ -152,8 +167,10 @@ class GradientWatch:
         if not held:
             return
         self._settle()
-        for parameter, trace in held:
-            before = self._before.pop(id(parameter))
+        befores = [self._before.pop(id(parameter)) for parameter, _ in held]
+        kept = [(p.detach(), before.value) for (p, _), before in zip(held, befores) if before.value is not None]
+        changes = iter(moved(kept))
+        for (parameter, trace), before in zip(held, befores, strict=True):
             gradient = parameter.grad
             untouched = gradient is before.gradient and _version(gradient) == before.version
             full = before.full if untouched else filled([gradient])[0]
@@ -166,7 +183,7 @@ class GradientWatch:
                 self._applied[id(parameter)] = optimizer, gradient, gradient._version
             trace.used = full
             trace.waiting = False
-            trace.changed |= before.value is not None and not torch.equal(parameter.detach(), before.value)
+            trace.changed |= before.value is not None and next(changes)
 
     def _is_applied(self, parameter: torch.Tensor, optimizer: Optimizer) -> bool:
         """Whether the gradient that lies there is the one that another optimizer has applied, untouched since."""

@@ -1,0 +1,117 @@
+"""Where a few steps of the user's loop clip gradients, and whether these are still to be applied then."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+from torch.nn.utils import clip_grad
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import repeated_batches
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.place import user_location
+from mlcheck.probe.measure.simplified import replaced
+from mlcheck.trial.trial import Trial
+
+STEPS = 8
+_NAMES = ("clip_grad_norm_", "clip_grad_value_", "_clip_grads_with_norm_")
+
+
+@dataclass(slots=True)
+class Clips:
+    """Calls at one place: `useful` those on a gradient that no step has applied since it came, `spent` those on
+
+    gradients that had all been applied, `empty` those on none at all, or on zeros.
+    """
+
+    useful: int = 0
+    spent: int = 0
+    empty: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClipPlaces:
+    """By place, with how many optimizer steps were seen."""
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 10
+
+    places: dict[Location, Clips]
+    updates: int
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few steps, whatever the limit
+        watch = _Watch()
+        with watch.installed():
+            for index, batch in enumerate(repeated_batches(trial)):
+                trial.train_step(batch, index)
+                if index + 1 >= STEPS:
+                    break
+        if not watch.places:
+            raise NotMeasured("no gradient is clipped by a function of torch")
+        return cls(watch.places, watch.updates)
+
+
+class _Watch:
+    """Which gradients have come since their last step."""
+
+    def __init__(self) -> None:
+        self.places: dict[Location, Clips] = {}
+        self.updates = 0
+        self._applied: dict[int, tuple[Tensor, int]] = {}
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            stack.callback(register_optimizer_step_post_hook(self._stepped).remove)
+            for name in _NAMES:
+                if hasattr(clip_grad, name):
+                    watched = self._clipping(getattr(clip_grad, name))
+                    for owner in (clip_grad, torch.nn.utils):
+                        if hasattr(owner, name):
+                            stack.enter_context(replaced(owner, name, watched))
+            yield
+
+    def _stepped(self, optimizer: Optimizer, *_: Any) -> None:
+        self.updates += 1
+        for group in optimizer.param_groups:
+            self._spend(group["params"])
+
+    def _spend(self, parameters: list[Tensor]) -> None:
+        for parameter in parameters:
+            if parameter.grad is not None:
+                self._applied[id(parameter)] = parameter.grad, parameter.grad._version
+
+    def _clipping(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+            given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+            most = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value", 0.0))
+            if not (isinstance(most, float) and math.isinf(most)):  # of which only the norm is wanted
+                self._take_down(self.places.setdefault(user_location(), Clips()), given)
+            spent = [p for p in given if self._is_spent(p)]
+            result = original(given, *args, **kwargs)
+            self._spend(spent)
+            return result
+
+        return clip
+
+    def _take_down(self, clips: Clips, given: list[Tensor]) -> None:
+        held = [p for p in given if p.grad is not None and bool(p.grad.any())]
+        if not held:
+            clips.empty += 1
+        elif all(map(self._is_spent, held)):
+            clips.spent += 1
+        else:
+            clips.useful += 1
+
+    def _is_spent(self, parameter: Tensor) -> bool:
+        gradient, version = self._applied.get(id(parameter), (None, 0))
+        return gradient is not None and parameter.grad is gradient and gradient._version == version
