@@ -22,8 +22,12 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(WORDS):
         for function in file.functions if "torch" in file.text else ():
+            detaches = (call.func for call in function.all(ast.Call) if isinstance(call.func, ast.Attribute))
+            whole = {
+                each.value for each in detaches if each.attr == "detach"
+            }  # of which parameter-without-gradient tells
             for node in function.all(ast.BinOp):
-                if isinstance(node.op, ast.Add | ast.Sub):
+                if isinstance(node.op, ast.Add | ast.Sub) and node not in whole:
                     yield from _judged(facts, file, function, node)
 
 

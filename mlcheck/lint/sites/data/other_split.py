@@ -32,7 +32,7 @@ def loaders_of_other_split(file: File) -> Iterator[OtherSplit]:
                 split = split_of_name(name)
                 siblings = [other for other in bound if _stem(other) == _stem(data) and split_of_name(other) == split]
                 mixed = split_of_name(data) in ("", split) or not _stem(data) or len(siblings) != 1
-                if split and not mixed and not _is_read(file, scope, siblings[0]):
+                if split and not mixed and not _is_part(scope, data) and not _is_read(file, scope, siblings[0]):
                     place = file.place(_call_of(scope, name, data), context)
                     yield OtherSplit(name, data, siblings[0], place)
 
@@ -40,6 +40,13 @@ def loaders_of_other_split(file: File) -> Iterator[OtherSplit]:
 def _assignments(scope: ast.AST, name: str) -> list[ast.Assign]:
     nodes = (node for node in walk(scope) if isinstance(node, ast.Assign))
     return [node for node in nodes if [ast.unparse(target) for target in node.targets] == [name]]
+
+
+def _is_part(scope: ast.AST, name: str) -> bool:
+    """Whether it is a part of a data set, of which `split-ignored` tells."""
+    lines = (node for node in walk(scope) if isinstance(node, ast.Assign))
+    made = [line.value for line in lines if any(name in ast.unparse(target) for target in line.targets)]
+    return any(isinstance(each, ast.Call) and last_name(each.func) in ("Subset", "random_split") for each in made)
 
 
 def _made_of(scope: ast.AST, name: str) -> list[str]:
