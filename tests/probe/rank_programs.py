@@ -105,7 +105,12 @@ def run_ranks(source: str, folder: Path, *, world: int = 2, patience: float = 3.
 
 def _rank(job: RankJob, rank: int, port: int) -> None:
     os.environ.update(
-        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(job.world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+        CUDA_VISIBLE_DEVICES="-1",
+        RANK=str(rank),
+        LOCAL_RANK=str(rank),
+        WORLD_SIZE=str(job.world),
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(port),
     )
     multiprocessing.set_start_method("fork", force=True)  # the server that forked this process is not its own
     warnings.simplefilter("default")  # those of a program are no failures of the test

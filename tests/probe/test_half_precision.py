@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.trial import Trial
 
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="what a GPU does is acted out on the CPU without one")
+
 HALF = "half-precision-overflows"
 
 

@@ -13,6 +13,7 @@ from probe_programs import ask, classes, cross_entropy, mlp, trial_of
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.training import line_by_line
 from mlcheck.probe.measure.training.line_by_line import told_line_by_line
 from mlcheck.probe.measure.values import told
 
@@ -47,6 +48,22 @@ def test_the_first_line_that_goes_wrong_is_found() -> None:
     assert any("<-- the first value" in line for line in account.lines)
     assert any("mask = (5,) float32 cpu, 5 -inf" in line for line in account.lines)
     assert sys.gettrace() is None or "coverage" in repr(sys.gettrace())
+
+
+def test_a_tensor_is_summed_up_again_only_after_it_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(line_by_line, "told", lambda value: asked.append(value) or told(value))
+
+    def step() -> None:
+        table, other = torch.ones(3), 1
+        other += 1
+        table.mul_(float("nan"))
+        other += 1
+
+    account = told_line_by_line(step)
+    assert account
+    assert account.source == 'table.mul_(float("nan"))'
+    assert len([value for value in asked if isinstance(value, Tensor)]) == 2
 
 
 @pytest.mark.parametrize("absent", [("torchsnooper",), ("torchsnooper", "pysnooper")])

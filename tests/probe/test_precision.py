@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.trial import Trial
 
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="what a GPU does is acted out on the CPU without one")
 ORDER, DIVERGES = "scaler-out-of-order", "half-precision-diverges"
 Step = Callable[[nn.Module, torch.optim.Optimizer, torch.amp.GradScaler, Tensor, int], None]
 

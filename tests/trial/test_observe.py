@@ -230,6 +230,7 @@ def test_what_nvml_tells_is_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(gpu, "import_module", lambda _: told)
     monkeypatch.setattr(gpu, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with GpuWatch() as watch:
         time.sleep(0.1)
     found = watch.activity()

@@ -52,7 +52,8 @@ def _losses_with(
         if perturbed is not None:
             with torch.no_grad():
                 size = share * float(perturbed.square().mean().sqrt()) if share else 1.0
-                perturbed.add_(size * torch.randn(perturbed.shape, generator=torch.Generator().manual_seed(2)))
+                drawn = torch.randn(perturbed.shape, generator=torch.Generator().manual_seed(2))
+                perturbed.add_(size * drawn.to(perturbed))
         seed_all(1)
         with watch:
             trial.train_step(batch, 0)

@@ -12,8 +12,9 @@ from importlib import import_module
 from itertools import islice
 from types import FrameType
 from typing import Any
+from weakref import ReferenceType, ref
 
-from torch import nn
+from torch import Tensor, nn
 
 from mlcheck.core.finding import Figure, Location
 from mlcheck.probe.measure.drive import Clock, repeated_batches
@@ -92,6 +93,22 @@ class _Teller:
         return Account(tool, tuple(shown), self.place, self.source, self.said)
 
 
+class _Words:
+    """What values are, as `told` says it; a tensor that stays as it is from line to line is summed up once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[ReferenceType[Tensor], int, bool, str]] = {}
+
+    def __call__(self, value: object) -> str:
+        if not isinstance(value, Tensor) or value.is_inference():
+            return told(value)
+        tensor, version, required, words = self._known.get(id(value), (None, 0, False, ""))
+        if tensor is None or tensor() is not value or (version, required) != (value._version, value.requires_grad):
+            words = told(value)
+            self._known[id(value)] = ref(value), value._version, value.requires_grad, words
+        return words
+
+
 def retold(trial: Trial, step: int) -> Account | None:
     """Train again up to `step` and tell that one; the trial must stand where the run began, with the same seed."""
     for index, batch in enumerate(islice(repeated_batches(trial), step + 1)):
@@ -125,7 +142,7 @@ def _tracer(write: Callable[[str], None]) -> tuple[str, Any] | None:
             continue
         formats = {"tensor_format": tensor_told} if tool == "torchsnooper" else {}
         tracer = snoop(write, max_variable_length=LONGEST, color=False, **formats)
-        tracer.custom_repr = ((lambda _: True, told),)
+        tracer.custom_repr = ((lambda _: True, _Words()),)
         return tool, tracer
     return None
 
