@@ -12,6 +12,11 @@ from mlcheck.lint.sites import Context, File
 
 LOOKS_AT = "path"
 WORDS = ("/",)
+# Whole paths, which are meant to drop what is before them.
+_ROOT = pattern(
+    r"/(?:home|mnt|media|tmp|usr|opt|root|var|etc|dev|proc|sys|run|srv|bin|lib|storage|content|kaggle|workspaces?|scratch"
+    r"|gpfs|nfs|lustre|Users|Volumes|private)(?:/|$)"
+)
 _DIVIDED = pattern(r"/ ?[\"']/")
 
 
@@ -45,7 +50,7 @@ def _is_absolute(part: ast.expr) -> bool:
     first = part.values[0] if isinstance(part, ast.JoinedStr) and part.values else part
     if not isinstance(first, ast.Constant) or not isinstance(first.value, str):
         return False
-    return first.value.startswith("/") and (first is not part or len(first.value) > 1)
+    return first.value.startswith("/") and (first is not part or len(first.value) > 1) and not _ROOT.match(first.value)
 
 
 def _dropped(file: File, context: Context, before: ast.expr, part: ast.expr) -> Finding:
