@@ -46,14 +46,14 @@ def main() -> int:
     asked = parser.parse_args()
     rounds, only, device = asked.rounds, asked.only, torch.device(asked.device)
     torch.set_num_threads(1)
-    torch.set_default_device(device)
     dear = 0
     print(f"{'model':<22}{'step':>9}  hooks")
     for name, build in MODELS.items():
         if only not in name:
             continue
         torch.manual_seed(0)
-        model, step = build()
+        with device:  # a default for all would be asked about in every call of a step
+            model, step = build()
         for _ in range(5):
             step()
         for kind, watch in watches(model).items():

@@ -22,8 +22,10 @@ def extent_of(gradient: torch.Tensor) -> Extent | None:
 
 @torch.no_grad()
 def extents_of(gradients: Sequence[torch.Tensor | None]) -> list[Extent | None]:
-    """Of all at once, which costs a device one call: its largest magnitude for either end."""
-    plain = {index: one for index, one in enumerate(gradients) if one is not None and _is_plain(one)}
+    """Of those on a device all at once, which costs it one call: the largest magnitude for either end."""
+    plain = {
+        i: one for i, one in enumerate(gradients) if one is not None and one.device.type != "cpu" and _is_plain(one)
+    }
     norms = dict(zip(plain, torch._foreach_norm(list(plain.values()), math.inf), strict=True)) if plain else {}
     return [
         (norms[index], norms[index]) if index in norms else None if one is None else extent_of(one)
