@@ -22,10 +22,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(WORDS):
         for function in file.functions if "torch" in file.text else ():
+            # A sum that is detached as a whole is told of by parameter-without-gradient.
             detaches = (call.func for call in function.all(ast.Call) if isinstance(call.func, ast.Attribute))
-            whole = {
-                each.value for each in detaches if each.attr == "detach"
-            }  # of which parameter-without-gradient tells
+            whole = {each.value for each in detaches if each.attr == "detach"}
             for node in function.all(ast.BinOp):
                 if isinstance(node.op, ast.Add | ast.Sub) and node not in whole:
                     yield from _judged(facts, file, function, node)
@@ -46,7 +45,7 @@ def _judged(facts: Facts, file: File, function: Function, node: ast.BinOp) -> It
         elif is_cut and _is_stepped(file, function, passed) and not _is_stepped(file, function, value):
             yield Finding(
                 f"This has the value of `{ast.unparse(value)}`, which is not quantised, and the gradient of "
-                f"`{ast.unparse(passed)}`, which has none to pass on",
+                f"`{ast.unparse(passed)}`: none reaches what was quantised",
                 function.place(node).location,
                 help=f"`{ast.unparse(value)} + ({ast.unparse(passed)} - {ast.unparse(value)}).detach()`",
             )

@@ -7,21 +7,20 @@ every batch counts by its size.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
-from torch.nn.utils import clip_grad
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from mlcheck.core.finding import Location
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
-from mlcheck.probe.measure.training.clipping import replaced
+from mlcheck.probe.measure.training.clip_functions import clipping_by
 from mlcheck.probe.measure.tree import batch_size
 from mlcheck.trial.find import load_trial
 from mlcheck.trial.generators import seed_all
@@ -116,11 +115,7 @@ def _gradient(trial: Trial, batches: list[Any], seed: int = _SEED) -> Tensor:
 @contextmanager
 def _unclipped() -> Iterator[None]:
     """Clipping shortens every gradient by a factor of its own, which is no matter of weights."""
-    with ExitStack() as stack:
-        for owner in (clip_grad, torch.nn.utils):
-            for name in ("_clip_grads_with_norm_", "clip_grad_value_"):
-                if hasattr(owner, name):
-                    stack.enter_context(replaced(owner, name, lambda *_args, **_named: None))
+    with clipping_by(lambda _: lambda *_args, **_named: None):
         yield
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-import torch
 from torch import Tensor
-from torch.nn.utils import clip_grad
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -18,11 +16,10 @@ from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import repeated_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import user_location
-from mlcheck.probe.measure.simplified import replaced
+from mlcheck.probe.measure.training.clip_functions import clipping_by
 from mlcheck.trial.trial import Trial
 
 STEPS = 8
-_NAMES = ("clip_grad_norm_", "clip_grad_value_", "_clip_grads_with_norm_")
 
 
 @dataclass(slots=True)
@@ -70,15 +67,12 @@ class _Watch:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            stack.callback(register_optimizer_step_post_hook(self._stepped).remove)
-            for name in _NAMES:
-                if hasattr(clip_grad, name):
-                    watched = self._clipping(getattr(clip_grad, name))
-                    for owner in (clip_grad, torch.nn.utils):
-                        if hasattr(owner, name):
-                            stack.enter_context(replaced(owner, name, watched))
-            yield
+        hook = register_optimizer_step_post_hook(self._stepped)
+        try:
+            with clipping_by(self._clipping):
+                yield
+        finally:
+            hook.remove()
 
     def _stepped(self, optimizer: Optimizer, *_: Any) -> None:
         self.updates += 1

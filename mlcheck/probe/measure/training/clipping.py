@@ -13,18 +13,18 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
-from torch.nn.utils import clip_grad
 from torch.optim import Optimizer
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import repeated_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import user_location
+from mlcheck.probe.measure.simplified import replaced
+from mlcheck.probe.measure.training.clip_functions import clipping_by
 from mlcheck.trial.half_precision import recorded_autocast
 from mlcheck.trial.trial import Trial
 
 STEPS = 8
-_NAMES = ("clip_grad_norm_", "clip_grad_value_", "_clip_grads_with_norm_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,7 @@ class _Watch:
                 (scaler, "step", self._step),
             ):
                 stack.enter_context(replaced(owner, name, watched(getattr(owner, name))))
-            for name in _NAMES:
-                if hasattr(clip_grad, name):
-                    clipping = self._clip(getattr(clip_grad, name))
-                    stack.enter_context(replaced(clip_grad, name, clipping))
-                    if not name.startswith("_"):
-                        stack.enter_context(replaced(torch.nn.utils, name, clipping))
+            stack.enter_context(clipping_by(self._clip))
             yield
 
     def _scale(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -124,14 +119,3 @@ class _Watch:
 
 def _held(optimizer: Optimizer) -> list[Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
-
-
-@contextmanager
-def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Within, `owner.name` is this value."""
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
