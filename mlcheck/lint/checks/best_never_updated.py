@@ -10,10 +10,9 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.branches import branches
-from mlcheck.lint.sites.evaluation.metrics import better
+from mlcheck.lint.sites.evaluation.unbeatable import INFINITE, unbeatable, without_margin
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.origins import callers, given
-from mlcheck.lint.sites.scopes import Binding
 
 LOOKS_AT = "best score"
 WORDS = ("best", "Best")
@@ -22,7 +21,6 @@ _KEEPS = pattern(
     r"\bsave\w*\(|\bcopyfile\(|\bshutil\.copy|state_dict\(|deepcopy\(|\.save_\w+\(|best\w* = [^\n]*\.clone\(\)"
 )
 _HUGE = 1e5
-_INFINITE = pattern(r"-?(?:float\(['\"][+-]?inf(?:inity)?['\"]\)|(?:np|numpy|math|torch)\.inf)")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -33,11 +31,11 @@ def check(facts: Facts) -> Iterator[Finding]:
             if best is None or not _repeats(file, best, context):
                 continue
             facts.sites.seen[LOOKS_AT] += 1
-            start = _unbeatable(file, test, best, context)
-            if start is not None and _is_kept(file, test, context):
+            start = unbeatable(file, test, best, context)
+            if start is not None and _is_kept(file, test, context, either=True):
                 yield Finding(
                     f"`{ast.unparse(best)}` starts at a value that no score beats: nothing is ever kept",
-                    file.place(start.node, start.context).location,
+                    start.location,
                     help='start a search for the lowest at `float("inf")`, and one for the highest at `-float("inf")`',
                     related=(file.place(test, context).location,),
                 )
@@ -54,39 +52,19 @@ def _best(test: ast.Compare) -> ast.expr | None:
     """`best_loss` of `loss < best_loss`; the other side is no constant."""
     if len(test.ops) != 1 or not isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
         return None
-    sides = [test.left, test.comparators[0]]
+    sides = [without_margin(side) for side in (test.left, test.comparators[0])]
     named = [side for side in sides if _BEST.search(last_name(side))]
     others = [side for side in sides if side not in named and not isinstance(side, ast.Constant)]
     return named[0] if len(named) == len(others) == 1 else None
 
 
-def _unbeatable(file: File, test: ast.Compare, best: ast.expr, context: Context) -> Binding | None:
-    """`best_loss = 0`, of a loss that is to be lower; infinity, of a score that is to be higher. Bound by nothing else.
-
-    Else than by the score that it is compared with.
-    """
-    bound = file.bindings(best.id, context) if isinstance(best, ast.Name) else []
-    starts = [b for b in bound if isinstance(b.value, ast.expr) and ast.unparse(b.value) != _other(test, best)]
-    if len(starts) != 1 or any(each.kind != "value" for each in bound) or not isinstance(starts[0].value, ast.expr):
-        return None
-    named = {better(last_name(best)), better(_other(test, best))} - {""}
-    higher = isinstance(test.ops[0], ast.Gt | ast.GtE) == (test.comparators[0] is best)
-    number = file.constant(starts[0].value, starts[0].context)
-    lowest = isinstance(number, int | float) and number == 0 and isinstance(test.ops[0], ast.Lt | ast.Gt)
-    infinite = _INFINITE.fullmatch(ast.unparse(starts[0].value)) is not None
-    if not higher and named == {"lower"} and lowest and not isinstance(number, bool):
-        return starts[0]
-    if not higher or named == {"lower"}:  # a loss taken when it is higher is compared the wrong way round
-        return None
-    return starts[0] if infinite and "-" not in ast.unparse(starts[0].value) else None
-
-
 def _other(test: ast.Compare, best: ast.expr) -> str:
-    return ast.unparse(test.comparators[0] if test.left is best else test.left)
+    left, right = (without_margin(side) for side in (test.left, test.comparators[0]))
+    return ast.unparse(right if left is best else left)
 
 
-def _is_kept(file: File, test: ast.Compare, context: Context) -> bool:
-    """Whether something is saved where the comparison holds, or where a flag says that it held."""
+def _is_kept(file: File, test: ast.Compare, context: Context, either: bool = False) -> bool:
+    """Whether something is saved where the comparison holds, or where a flag says that it held; or in either arm."""
     function = file.function_around(context)
     nodes = function.nodes if function is not None else walk(file.module.source.tree)
     flags = [node for node in nodes if isinstance(node, ast.Assign) and node.value is test]
@@ -95,7 +73,8 @@ def _is_kept(file: File, test: ast.Compare, context: Context) -> bool:
             flags += [
                 line for line in branch.held if isinstance(line, ast.Assign) and ast.unparse(line.value) == "True"
             ]
-            if _KEEPS.search("\n".join(map(ast.unparse, branch.held))):
+            arms = [branch.held, branch.other] if either else [branch.held]
+            if any(_KEEPS.search("\n".join(map(ast.unparse, arm))) for arm in arms):
                 return True
             if branch.test is test and any(map(_names_best, branch.held)):
                 return True
@@ -229,11 +208,11 @@ def _is_start(file: File, test: ast.Compare, value: ast.expr, context: Context) 
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
         value = value.right
     named = file.resolve(value, context)
-    return named in ("math.inf", "numpy.inf", "torch.inf") or _INFINITE.fullmatch(ast.unparse(value)) is not None
+    return named in ("math.inf", "numpy.inf", "torch.inf") or INFINITE.fullmatch(ast.unparse(value)) is not None
 
 
 def _beats_all(test: ast.Compare, number: float) -> bool:
     """Less than nothing where more is better; a whole, or a hundred of a hundred, where less is."""
-    best_is_right = not _BEST.search(last_name(test.left))
+    best_is_right = not _BEST.search(last_name(without_margin(test.left)))
     more = isinstance(test.ops[0], ast.Gt | ast.GtE) == best_is_right
     return number < 0 if more else number in (1, 100)
