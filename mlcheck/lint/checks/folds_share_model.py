@@ -7,21 +7,23 @@ from collections.abc import Hashable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loop
 from mlcheck.lint.nodes import loads, own_nodes, walk
-from mlcheck.lint.sites.blocks import for_loops
+from mlcheck.lint.sites import File
+from mlcheck.lint.sites.blocks import LoopSite, for_loops
 from mlcheck.lint.sites.data.folds import is_over_folds
+from mlcheck.lint.sites.data.hand_folds import deals_folds
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "cross-validation"
-WORDS = ("sklearn.model_selection",)
+WORDS = ("sklearn.model_selection", "fold", "FOLD")
 _RESETS = ("load_state_dict", "reset", "deepcopy", ".apply(", "clone", "set_params", "init_weights", "initialize")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     folds = {
         loop.node: file
-        for file in facts.sites.mentioning(["sklearn.model_selection"])
+        for file in facts.sites.mentioning(WORDS)
         for loop in for_loops(file)
-        if is_over_folds(file, loop.node.iter, loop.context) and _takes_all(loop.node)
+        if _goes_over_folds(file, loop) and _takes_all(loop.node)
     }
     facts.sites.seen[LOOKS_AT] = len(folds)
     turns: dict[tuple[ast.AST, Hashable], set[int]] = defaultdict(set)
@@ -36,6 +38,12 @@ def check(facts: Facts) -> Iterator[Finding]:
             if len(turns[loop.node, forward.module.id]) > 1:
                 told.add(loop.node)
                 yield _finding(loop, forward.name)
+
+
+def _goes_over_folds(file: File, loop: LoopSite) -> bool:
+    if is_over_folds(file, loop.node.iter, loop.context):
+        return True
+    return "torch" in file.text and deals_folds(file, loop.node, loop.context)
 
 
 def _finding(loop: Loop, name: str) -> Finding:

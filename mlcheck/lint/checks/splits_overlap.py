@@ -10,6 +10,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, own_nodes, walk
 from mlcheck.lint.sites import Context, File
+from mlcheck.lint.sites.data.hand_folds import cuts
 from mlcheck.lint.sites.data.redrawn_split import redrawn
 from mlcheck.lint.sites.data.same_part import held_out_of_training
 from mlcheck.lint.sites.data.split_again import split_again
@@ -67,6 +68,9 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="draw both with one seed, or save the indices of the split with the weights",
             related=(twice.trained.place.location,),
         )
+    for file in facts.sites.mentioning(["fold", "Fold", "FOLD"]):
+        if "torch" in file.text and not file.is_test:
+            yield from _held_out_and_kept(file)
     for file in facts.sites.mentioning(["val", "test", "Val", "Test"]):
         if "torch" not in file.text or not _may_share(file.text) or file.is_test or _has_windows(file.text.lower()):
             continue
@@ -83,6 +87,20 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help=f"let one part of `{base}` begin where the other ends",
                         related=(file.place(learnt.node, context).location,),
                     )
+
+
+def _held_out_and_kept(file: File) -> Iterator[Finding]:
+    """`val = ids[i * n : (i + 1) * n]`, and `train = ids[: i * n] + ids[i * n :]`."""
+    for scope, context in file.scopes():
+        for cut in cuts(own_nodes(scope)):
+            if (shared := cut.shared) is not None:
+                yield Finding(
+                    f"`{ast.unparse(shared)}` has the fold that is held out, `{ast.unparse(cut.held)}`: "
+                    "the model is trained on it",
+                    file.place(shared, context).location,
+                    help="train on what lies before and after the fold",
+                    related=(file.place(cut.held, context).location,),
+                )
 
 
 def _may_share(text: str) -> bool:
