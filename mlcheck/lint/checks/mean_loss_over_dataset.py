@@ -1,14 +1,16 @@
 """mean-loss-over-dataset: batch means are summed and divided by the number of samples."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Loss
-from mlcheck.lint.nodes import is_name, last_name, own_nodes, walk
+from mlcheck.lint.nodes import is_length, is_name, last_name, own_nodes, walk
 from mlcheck.lint.sites import UNKNOWN, Call, Class, Context, File, Function
 from mlcheck.lint.sites.data.loaders import LOADER
+from mlcheck.lint.sites.evaluation.batch_means import Spot, is_batch_mean, is_loss_of, last_bound
 from mlcheck.lint.sites.evaluation.batch_counts import BATCH_SIZE, counts, is_count
 from mlcheck.lint.sites.evaluation.stretches import begun, stretch
 from mlcheck.lint.sites.origins import Origin, origins
@@ -17,6 +19,7 @@ from mlcheck.lint.values import Const
 LOOKS_AT = "loss"
 _DATA_SETS = ("dataset", "_set", "trainset", "testset", "valset")
 _BY_LENGTH = pattern(r"/\s*len\(")
+_LOADED = pattern(r"loader|(?:\b|_)dl\b|batches", re.IGNORECASE)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -24,17 +27,19 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _weighed_again(facts)
     means = {loss.place.spot for loss in facts.losses if _is_mean(loss)}
     others = {loss.place.spot for loss in facts.losses if not _is_mean(loss)}
-    if not means:
-        return
+    sums = {loss.place.spot for loss in facts.losses if loss.settings.get("reduction") == Const("sum")}
     for file in facts.sites.mentioning(["+"], tests=False):
-        if not any(path == file.path for path, _, _ in means):
+        if "torch" not in file.text and not any(path == file.path for path, _, _ in means | sums):
             continue
         for scope, context in file.scopes():
+            text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
+            if "+=" not in text or "/" not in text:
+                continue
+            yield from _sums_over_batches(file, scope, context, sums - means)
             for name, loss in _summed(file, scope, context, means - others):
-                begins = begun(own_nodes(scope), {name})
-                number = stretch(begins, name, loss.lineno)
+                number = _stretch(scope, name, loss.lineno)
                 for division in _divisions(file, scope, context, name):
-                    if stretch(begins, name, division.lineno) != number:
+                    if _stretch(scope, name, division.lineno) != number:
                         continue
                     yield Finding(
                         f"`{name}` sums the means of batches and is divided by the number of samples: "
@@ -45,20 +50,43 @@ def check(facts: Facts) -> Iterator[Finding]:
                     )
 
 
+def _sums_over_batches(file: File, scope: ast.AST, context: Context, sums: set[Spot]) -> Iterator[Finding]:
+    """`total += criterion(...).item()` of `reduction="sum"`, and `total / len(loader)`."""
+    for (name, number), values in _added_up(file, scope, context).items() if sums else ():
+        if all(is_loss_of(file, value, context, sums) for value in values):
+            yield from _by_batches(file, scope, context, name, number)
+
+
+def _stretch(scope: ast.AST, name: str, line: int) -> int:
+    return stretch(begun(own_nodes(scope), {name}), name, line)
+
+
 def _is_mean(loss: Loss) -> bool:
     reduction = loss.settings.get("reduction", Const("mean"))
     return reduction == Const("mean") and not set(loss.settings) & {"**", "size_average", "reduce"}
 
 
-def _summed(
-    file: File, scope: ast.AST, context: Context, means: set[tuple[str, int, int]]
-) -> Iterator[tuple[str, ast.expr]]:
-    """Names that loss values are added to as they are, and only those, with one of the values."""
-    for (name, _), values in _added_up(file, scope, context).items():
-        found = [_loss_call(file, value, context) for value in values]
-        spots = [(file.path, node.lineno, node.col_offset) for node in found if node is not None]
-        if len(spots) == len(values) and all(spot in means for spot in spots):
+def _summed(file: File, scope: ast.AST, context: Context, means: set[Spot]) -> Iterator[tuple[str, ast.expr]]:
+    """Names that means of batches are added to as they are, and only those, with one of the values."""
+    summed = _added_up(file, scope, context)
+    loaded = _over_loaders(file, scope, context) if summed else set()
+    for (name, _), values in summed.items():
+        if all(
+            is_batch_mean(file, value, context, means) if value in loaded else is_loss_of(file, value, context, means)
+            for value in values
+        ):
             yield name, values[0]
+
+
+def _over_loaders(file: File, scope: ast.AST, context: Context) -> set[ast.AST]:
+    """What stands in loops that certainly go over batches."""
+    loops = [node for node in own_nodes(scope) if isinstance(node, ast.For)]
+    return {
+        node
+        for loop in loops
+        if _LOADED.search(ast.unparse(loop.iter)) or LOADER in {each.name for each in origins(file, loop.iter, context)}
+        for node in walk(loop)
+    }
 
 
 def _added_up(file: File, scope: ast.AST, context: Context) -> dict[tuple[str, int], list[ast.expr]]:
@@ -91,37 +119,12 @@ def _is_of_single_samples(over: Origin) -> bool:
         size = call.argument("batch_size", 1)
         told = over.entered.constant(size) if over.entered is not None and size is not None else UNKNOWN
         return 1 in (told, call.constant("batch_size", 1, 1))
+    if isinstance(over.node, ast.Call) and is_name(over.node.func, "range"):
+        return any(is_length(arg) and last_name(arg.args[0]).lower().endswith(_DATA_SETS) for arg in over.node.args)
     if isinstance(over.node, ast.Call):
         made = over.file.resolve(over.node.func, over.context)
         return isinstance(made, Class) and made.find("__getitem__") is not None
     return last_name(over.node).lower().endswith(_DATA_SETS)
-
-
-def _loss_call(file: File, node: ast.expr, context: Context) -> ast.Call | None:
-    """The call of the loss behind `loss.item()`, `float(loss)`, `loss.detach()` or `loss`."""
-    for _ in range(2):  # `value = loss.item()`, and the sum of that
-        while isinstance(node, ast.Call | ast.Attribute):
-            if isinstance(node, ast.Attribute):
-                if node.attr != "data":
-                    return None
-                node = node.value
-            elif isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "detach", "cpu"):
-                node = node.func.value
-            elif is_name(node.func, "float") and node.args:
-                node = node.args[0]
-            else:
-                return node
-        node = _last_bound(file, node, context)
-    return node if isinstance(node, ast.Call) else None
-
-
-def _last_bound(file: File, node: ast.expr, context: Context) -> ast.expr:
-    """What a name was given last above its use; anything else as it is."""
-    if not isinstance(node, ast.Name):
-        return node
-    above = [b for b in file.bindings(node.id, context) if getattr(b.node, "lineno", 0) <= node.lineno]
-    value = above[-1].value if above and above[-1].kind == "value" else None
-    return value if isinstance(value, ast.expr) else node
 
 
 def _divisions(file: File, scope: ast.AST, context: Context, name: str) -> Iterator[ast.AugAssign | ast.BinOp]:
@@ -155,7 +158,7 @@ def _counts_samples(file: File, scope: ast.AST, context: Context, count: ast.Nam
     name = count.id
     begins = begun(own_nodes(scope), {name})
     added = [
-        ast.unparse(_last_bound(file, node.value, context))
+        ast.unparse(last_bound(file, node.value, context))
         for node in own_nodes(scope)
         if isinstance(node, ast.AugAssign)
         and is_name(node.target, name)
@@ -176,14 +179,17 @@ def _counts_over_batches(facts: Facts) -> Iterator[Finding]:
             for (name, number), values in _added_up(file, scope, context).items():
                 if not all(is_count(file, value, context) for value in values):
                     continue
-                for division in _batch_divisions(scope, name):
-                    if stretch(begun(own_nodes(scope), {name}), name, division.lineno) != number:
-                        continue
-                    yield Finding(
-                        f"`{name}` is a sum over samples and is divided by the number of batches",
-                        file.place(division, context).location,
-                        help="divide by `len(loader.dataset)`, or count the samples that were seen",
-                    )
+                yield from _by_batches(file, scope, context, name, number)
+
+
+def _by_batches(file: File, scope: ast.AST, context: Context, name: str, number: int) -> Iterator[Finding]:
+    for division in _batch_divisions(scope, name):
+        if _stretch(scope, name, division.lineno) == number:
+            yield Finding(
+                f"`{name}` is a sum over samples and is divided by the number of batches",
+                file.place(division, context).location,
+                help="divide by `len(loader.dataset)`, or count the samples that were seen",
+            )
 
 
 def _weighed_again(facts: Facts) -> Iterator[Finding]:
