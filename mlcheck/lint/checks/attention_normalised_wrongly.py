@@ -8,19 +8,29 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, reads_of, walk
 from mlcheck.lint.sites import Call, Context, canonical
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.layers.masked_weights import factors, itself, masked_after
 
 LOOKS_AT = "softmax over scores"
 WORDS = ("softmax(",)
 _FUNCTIONS = ("torch.softmax", "torch.nn.functional.softmax")
-_PRODUCTS = ("torch.matmul", "torch.bmm")
 _KEPT = ("masked_fill", "masked_fill_", "float", "div", "mul", "clamp", "contiguous")
-_ITSELF = ("dropout", "drop", "attn_dropout", "attn_drop", "to", "type_as", "contiguous")
+_MASKED = {
+    True: "This is masked after the softmax, as scores are before it: what is masked weighs as much as it can",
+    False: "The weights are masked after the softmax, and those that are left do not sum to one",
+}
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     deep = [softmax.place.node for softmax in facts.softmaxes if len(softmax.shape.dims) > 2 and softmax.dim == 1]
     for file in facts.sites.mentioning(["softmax("]):
+        for masked in masked_after(file) if "mask" in file.text else ():
+            yield Finding(
+                _MASKED[masked.by_infinity],
+                file.place(masked.node, masked.softmax.context).location,
+                help='mask the scores, before the softmax: `scores.masked_fill(mask, float("-inf"))`',
+                related=(masked.softmax.place.location,),
+            )
         for call in file.calls("softmax"):
             scores, dim = _asked(call)
             if call.function is None or scores is None or not isinstance(dim, int):
@@ -64,7 +74,7 @@ def _product(call: Call, scores: ast.expr) -> ast.expr | None:
             node = func.value
         else:
             break
-    right = _factors(call, node)[1]
+    right = factors(call.file, node, call.context)[1]
     if not isinstance(right, ast.Call) or not isinstance(right.func, ast.Attribute) or right.func.attr != "transpose":
         return None
     return node if sorted(_constants(call, right)) in ([-2, -1], [1, 2], [2, 3]) else None
@@ -94,15 +104,6 @@ def _is_masked(value: ast.AST, name: str) -> bool:
     return is_name(value, name)
 
 
-def _factors(call: Call, node: ast.expr) -> tuple[ast.expr | None, ast.expr | None]:
-    """Both sides of a matrix product."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-        return node.left, node.right
-    if isinstance(node, ast.Call) and call.file.resolve(node.func, call.context) in _PRODUCTS and len(node.args) == 2:
-        return node.args[0], node.args[1]
-    return None, None
-
-
 def _constants(call: Call, turned: ast.Call) -> list[int]:
     found = [call.file.constant(node, call.context) for node in turned.args]
     return [value for value in found if isinstance(value, int)]
@@ -115,7 +116,7 @@ def _has_three_dimensions(call: Call, product: ast.expr) -> bool:
     """
     if isinstance(product, ast.Call) and call.file.resolve(product.func, call.context) == "torch.bmm":
         return True
-    right = _factors(call, product)[1]
+    right = factors(call.file, product, call.context)[1]
     if isinstance(right, ast.Call) and sorted(_constants(call, right)) == [1, 2]:
         return True
     sizes = [node for node in call.function.nodes if isinstance(node, ast.Assign)] if call.function is not None else []
@@ -131,33 +132,21 @@ def _weighs(call: Call) -> bool:
     """Whether the softmax, as it is, is the left factor of a product, and nothing normalises it anew."""
     assert call.function is not None
     nodes = call.function.nodes
-    lefts = [left for node in nodes if isinstance(node, ast.expr) and (left := _factors(call, node)[0]) is not None]
-    if any(_itself(left) is call.node for left in lefts):
+    lefts = [left for node in nodes if isinstance(node, ast.expr) and (left := factors(call.file, node, call.context)[0]) is not None]
+    if any(itself(left) is call.node for left in lefts):
         return True
     names = {
         node.targets[0].id
         for node in nodes
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _itself(node.value) is call.node
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and itself(node.value) is call.node
     }
     if len(names) != 1:
         return False
     name = names.pop()
     reads = reads_of(nodes, name)
     reads = [n for n in reads if n.lineno > call.node.lineno]
-    weighed = {id(_itself(left)) for left in lefts} & {id(read) for read in reads}
+    weighed = {id(itself(left)) for left in lefts} & {id(read) for read in reads}
     return bool(weighed) and all(_is_plain(nodes, read, weighed) for read in reads)
-
-
-def _itself(node: ast.expr) -> ast.expr:
-    """`x` of `self.dropout(x)` and of `x.to(v.dtype)`."""
-    func = node.func if isinstance(node, ast.Call) else None
-    if isinstance(node, ast.Call) and isinstance(func, ast.Attribute | ast.Name):
-        last = func.attr if isinstance(func, ast.Attribute) else func.id
-        if last in _ITSELF and node.args and last not in ("to", "type_as"):
-            return _itself(node.args[0])
-        if last in _ITSELF and isinstance(func, ast.Attribute) and last in ("to", "type_as", "contiguous"):
-            return _itself(func.value)
-    return node
 
 
 def _is_plain(nodes: list[ast.AST], read: ast.Name, weighed: set[int]) -> bool:
@@ -168,6 +157,6 @@ def _is_plain(nodes: list[ast.AST], read: ast.Name, weighed: set[int]) -> bool:
         if isinstance(node, ast.Return) and any(n is read for n in walk(node)):
             values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
             return any(value is read for value in values)
-        if isinstance(node, ast.Assign) and node.value is not read and _itself(node.value) is read:
+        if isinstance(node, ast.Assign) and node.value is not read and itself(node.value) is read:
             return isinstance(node.targets[0], ast.Name) and node.targets[0].id == read.id
     return False
