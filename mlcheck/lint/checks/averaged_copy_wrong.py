@@ -12,7 +12,7 @@ from mlcheck.lint.nodes import is_name, last_name, loads, walk
 from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.origins import callers, origins
 from mlcheck.lint.sites.training.optimizers import around
-from mlcheck.lint.sites.training.swapping import never_given_back
+from mlcheck.lint.sites.training.swapping import kept_for_nothing, never_given_back
 from mlcheck.lint.sites.weights.filled_tables import filled_by
 from mlcheck.lint.sites.weights.left_behind import iterates, model_in, never_updated, without_buffers
 
@@ -28,6 +28,7 @@ _OFF = pattern(r"no_grad|inference_mode|set_grad_enabled")
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from never_given_back(facts.sites)
+    yield from kept_for_nothing(facts.sites)
     for file in facts.sites.mentioning(["parameters()", "state_dict()"]):
         for average in _averages(file):
             facts.sites.seen[LOOKS_AT] += 1
