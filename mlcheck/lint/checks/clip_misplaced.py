@@ -13,7 +13,7 @@ from mlcheck.lint.sites.training.clipping import after_step, before_backward, of
 Spot = tuple[str, int, int]
 
 LOOKS_AT = "gradient clipping"
-WORDS = ("clip_grad",)
+WORDS = ("clip_grad", ".grad")
 _WHY = {
     "used": ("after the step that uses them", "move it between `backward()` and the optimizer's `step()`"),
     "clean": ("before `backward()` has filled them", "move it behind `backward()`, before the optimizer's `step()`"),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.model import Call, Function
-from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.origins import callers, origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 from mlcheck.lint.sites.training.optimizers import optimizers
@@ -19,6 +21,8 @@ from mlcheck.lint.sites.training.written_steps import straight
 
 _DEPTH = 4
 _CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "torch.nn.utils.clip_grad_norm")
+_OWN = pattern(r"clip|clamp|limit|bound|rescale|norm", re.IGNORECASE)
+_SHRINKS = ("mul_", "div_", "clamp_", "clip_")
 
 
 def of_other_module(sites: Sites) -> Iterator[tuple[Call, ast.expr, ast.expr, Call]]:
@@ -80,8 +84,47 @@ def _written(sites: Sites) -> tuple[Written, ...]:
     return tuple(_loops_with_clip(sites))
 
 
+def _clips(sites: Sites) -> tuple[Call, ...]:
+    """Calls of torch's functions, and of the project's own that shrink gradients in place."""
+    own = [
+        call
+        for file in sites.mentioning([".grad"])
+        for function in file.functions
+        if _OWN.search(function.name) and _shrinks(function)
+        for call in callers(sites, function)
+    ]
+    return (*sites.calls(*_CLIPS), *own)
+
+
+def _shrinks(function: Function) -> bool:
+    """Whether it changes gradients in place, `p.grad.mul_(scale)`, and neither computes nor uses them."""
+    text = function.text
+    if ".grad" not in text or any(word in text for word in (*_CLIPS, "clip_grad", "backward(", ".step(", "autograd")):
+        return False
+    held = {
+        name.id
+        for node in function.nodes
+        if isinstance(node, ast.For | ast.comprehension)
+        for name in walk(node.target)
+        if isinstance(name, ast.Name)
+    }
+    for node in function.nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SHRINKS:
+            changed: ast.expr = node.func.value
+        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Mult | ast.Div):
+            changed = node.target
+        else:
+            continue
+        if any(isinstance(part, ast.Attribute) and part.attr == "grad" for part in walk(changed)):
+            return True
+        if isinstance(changed, ast.Name) and changed.id in held and ".grad for " in text:
+            return True
+    return False
+
+
 def _loops_with_clip(sites: Sites) -> Iterator[Written]:
-    for clip in sites.calls(*_CLIPS):
+    every = _clips(sites)
+    for clip in every:
         loop = clip.loops[0].node if clip.loops else None
         if not isinstance(loop, ast.For | ast.While):
             continue
@@ -93,12 +136,12 @@ def _loops_with_clip(sites: Sites) -> Iterator[Written]:
         owners = {ast.unparse(call.node.func.value) for call in clears if isinstance(call.node.func, ast.Attribute)}
         stepping = [call for call in steps if _owner(call) in owners]
         stepping = stepping or [call for call in steps if _may_optimize(call) and is_plain_optimizer(call)]
-        clips = [call for call in sites.calls(*_CLIPS) if id(call.node) in inside]
+        clips = [call for call in every if id(call.node) in inside]
         if not len(backwards) == len(stepping) == len(clips) == len(clears) == 1:
             continue
         if any(_may_optimize(call) and call.node is not stepping[0].node for call in steps):
             continue
-        always = {id(line.value) for line in straight(loop.body) if isinstance(line, ast.Expr)}
+        always = {id(line.value) for line in straight(loop.body) if isinstance(line, ast.Expr | ast.Assign)}
         found = clip, backwards[0], clears[0], stepping[0]
         yield Written(*found, loop, always.issuperset(id(call.node) for call in found))
 
