@@ -16,6 +16,8 @@ from mlcheck.lint.values import Object
 LOOKS_AT = "accumulated step"
 _SHRINKS = pattern(r"^[ \t]*(\w+) (?:= \1 /|/=)", re.MULTILINE)
 _DIVIDING = ("div", "div_", "true_divide", "mul", "mul_", "sum", "accumulate", "no_sync", "step_optimizer")
+_TRAINING = ("backward", "step", "zero_grad", "scale", "unscale_")
+_REPORTS = pattern(r"^print$|^tqdm\.|\blog\w*\.|\.(?:log|info|debug|append|update|add_scalar|set_\w+)$")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -129,8 +131,12 @@ def _functions(files: dict[str, File], place: Place) -> Iterator[ast.AST]:
 
 
 def _divides(code: ast.AST) -> bool:
-    """Whether anything is divided or scaled there, be it what it may."""
-    for node in walk(code):
+    """Whether anything is divided or scaled there, be it what it may, but for what is only reported."""
+    nodes = walk(code)
+    reported = set(_reported(nodes))
+    for node in nodes:
+        if node in reported:
+            continue
         if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div | ast.Mult):
             return True
         if isinstance(node, ast.Attribute) and (node.attr in _DIVIDING or "weight" in node.attr):
@@ -138,6 +144,42 @@ def _divides(code: ast.AST) -> bool:
         if isinstance(node, ast.keyword) and node.arg == "reduction":
             return True
     return False
+
+
+def _reported(nodes: list[ast.AST]) -> Iterator[ast.AST]:
+    """What stands in the printing, returning and summing up of values that no backward pass depends on."""
+    lines = [node for node in nodes if isinstance(node, ast.Assign | ast.AugAssign | ast.Return | ast.Expr)]
+    training = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) in _TRAINING]
+    if not training:
+        return
+    needed = {name.id for node in training for name in walk(node) if isinstance(name, ast.Name)}
+    size = -1
+    while size < len(needed):
+        size = len(needed)
+        for line in lines:
+            if _gives(line) & needed or "grad" in ast.unparse(line):
+                needed |= {name.id for name in walk(line) if isinstance(name, ast.Name)}
+    for line in lines:
+        if isinstance(line, ast.Return) or _reports(line, needed) or (_gives(line) and not _gives(line) & needed):
+            yield from walk(line)
+    for node in nodes:
+        if isinstance(node, ast.If | ast.While):
+            yield from walk(node.test)
+
+
+def _reports(line: ast.AST, needed: set[str]) -> bool:
+    """`print(...)`, `history.append(...)` of a list that no backward pass needs."""
+    called = line.value.func if isinstance(line, ast.Expr) and isinstance(line.value, ast.Call) else None
+    if called is None or any(isinstance(name, ast.Name) and name.id in needed for name in walk(called)):
+        return False
+    return _REPORTS.search(ast.unparse(called)) is not None
+
+
+def _gives(line: ast.AST) -> set[str]:
+    """The names that a line gives a value; nothing where it may give something else as well."""
+    targets = line.targets if isinstance(line, ast.Assign) else [line.target] if isinstance(line, ast.AugAssign) else []
+    names = {name.id for target in targets for name in walk(target) if isinstance(name, ast.Name)}
+    return set() if any(isinstance(part, ast.Attribute) for target in targets for part in walk(target)) else names
 
 
 def _is_mean(facts: Facts, grads: Grads) -> bool:
