@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, is_name, last_name, walk
 from mlcheck.lint.sites import OPEN, Call, Class, File, Function, Sites
 from mlcheck.lint.sites.data.makers import made
+from mlcheck.lint.sites.evaluation.accelerated import of_one_process
 from mlcheck.lint.sites.evaluation.without_gradients import blocks_without, evaluating_files, quiet_calls
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.loop_means import mean_over_loop
@@ -19,7 +20,7 @@ from mlcheck.lint.sites.training.lightning import local_losses
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "distributed sampler"
-WORDS = ("DistributedSampler", "all_reduce", "Trainer(")
+WORDS = ("DistributedSampler", "all_reduce", "Trainer(", "Accelerator")
 _MEAN = pattern(r"(?:^|_)(?:mean|avg|average)(?:_|$)")
 _DIVIDES = ("world_size", "AVG", "div", "num_gpus", "n_gpu", "num_processes")
 _SAMPLER = "torch.utils.data.DistributedSampler"
@@ -47,6 +48,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             log.place.location,
             help="pass `sync_dist=True`",
             related=(trainer.place.location,),
+        )
+    for alone in of_one_process(facts.sites):
+        yield Finding(
+            "The Accelerator deals these batches out, and this is the metric of one process's part alone",
+            alone.function.place(alone.score).location,
+            help="`accelerator.gather_for_metrics((predictions, labels))` before they are counted",
+            related=(alone.prepared.place.location,),
         )
     samplers = [call for call in facts.sites.calls(_SAMPLER) if is_for_evaluation(call) or _serves_evaluation(call)]
     facts.sites.seen[LOOKS_AT] = len(samplers)
