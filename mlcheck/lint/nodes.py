@@ -119,7 +119,7 @@ def stores_of(nodes: Iterable[ast.AST], name: str) -> list[ast.Name]:
     return [node for node in nodes if is_name(node, name) and isinstance(node.ctx, ast.Store)]
 
 
-def is_length(node: ast.AST) -> TypeGuard[ast.Call]:
+def is_length(node: ast.AST) -> bool:
     """`len(x)`."""
     return isinstance(node, ast.Call) and is_name(node.func, "len")
 

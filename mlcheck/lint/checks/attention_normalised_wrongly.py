@@ -132,7 +132,11 @@ def _weighs(call: Call) -> bool:
     """Whether the softmax, as it is, is the left factor of a product, and nothing normalises it anew."""
     assert call.function is not None
     nodes = call.function.nodes
-    lefts = [left for node in nodes if isinstance(node, ast.expr) and (left := factors(call.file, node, call.context)[0]) is not None]
+    lefts = [
+        left
+        for node in nodes
+        if isinstance(node, ast.expr) and (left := factors(call.file, node, call.context)[0]) is not None
+    ]
     if any(itself(left) is call.node for left in lefts):
         return True
     names = {

@@ -10,8 +10,8 @@ from mlcheck.lint.facts import Facts, Loss
 from mlcheck.lint.nodes import is_length, is_name, last_name, own_nodes, walk
 from mlcheck.lint.sites import UNKNOWN, Call, Class, Context, File, Function
 from mlcheck.lint.sites.data.loaders import LOADER
-from mlcheck.lint.sites.evaluation.batch_means import Spot, is_batch_mean, is_loss_of, last_bound
 from mlcheck.lint.sites.evaluation.batch_counts import BATCH_SIZE, counts, is_count
+from mlcheck.lint.sites.evaluation.batch_means import Spot, is_batch_mean, is_loss_of, last_bound
 from mlcheck.lint.sites.evaluation.stretches import begun, stretch
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.values import Const
@@ -120,7 +120,8 @@ def _is_of_single_samples(over: Origin) -> bool:
         told = over.entered.constant(size) if over.entered is not None and size is not None else UNKNOWN
         return 1 in (told, call.constant("batch_size", 1, 1))
     if isinstance(over.node, ast.Call) and is_name(over.node.func, "range"):
-        return any(is_length(arg) and last_name(arg.args[0]).lower().endswith(_DATA_SETS) for arg in over.node.args)
+        lengths = [arg for arg in over.node.args if isinstance(arg, ast.Call) and is_length(arg) and arg.args]
+        return any(last_name(arg.args[0]).lower().endswith(_DATA_SETS) for arg in lengths)
     if isinstance(over.node, ast.Call):
         made = over.file.resolve(over.node.func, over.context)
         return isinstance(made, Class) and made.find("__getitem__") is not None

@@ -1,4 +1,4 @@
-"""no-seed: a run is meant to be repeatable, and nothing is seeded."""
+"""no-seed: a run is meant to be repeatable, and a generator that it draws from is not seeded."""
 
 import ast
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.sites import Sites
+from mlcheck.lint.sites.data.forgotten_generators import forgotten
 
 LOOKS_AT = "reproducibility flag"
 WORDS = ("deterministic", "seed")
@@ -18,6 +19,14 @@ _TRAINS = (".backward(", "Trainer(", ".fit(")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    for left in forgotten(facts.sites):
+        yield Finding(
+            f"`{left.function.name}` leaves out the generator from which `{ast.unparse(left.draw.node.func)}` draws, and "
+            "nothing else seeds it",
+            left.function.place().location,
+            help="seed it there too: `random.seed(seed)`, `numpy.random.seed(seed)`",
+            related=(left.draw.place.location,),
+        )
     wishes = list(_wishes(facts.sites))
     facts.sites.seen[LOOKS_AT] = len(wishes)
     if not wishes or not any(True for _ in facts.sites.mentioning(_TRAINS)):

@@ -20,7 +20,7 @@ _WITHOUT = ("setdiff1d", "delete", "difference")
 
 
 class Cut(NamedTuple):
-    """What is held out, `base[low:high]`, and the parts of the same that are trained on: `base[:to]`, `base[since:]`."""
+    """What is held out, `base[low:high]`, and the parts of the same to train on: `base[:to]`, `base[since:]`."""
 
     held: ast.Subscript
     low: str
@@ -135,9 +135,7 @@ def _given(nodes: Iterable[ast.AST]) -> list[tuple[str, ast.expr]]:
         if isinstance(target, ast.Name)
     ]
     names = [name for name, _ in pairs]
-    return sorted(
-        ((name, value) for name, value in pairs if names.count(name) == 1), key=lambda pair: pair[1].lineno
-    )
+    return sorted(((name, value) for name, value in pairs if names.count(name) == 1), key=lambda pair: pair[1].lineno)
 
 
 def _is_held(name: str) -> bool:

@@ -52,7 +52,9 @@ def _is_accelerator(call: Call) -> bool:
 def _prepared(call: Call) -> set[str]:
     """The names that get what is prepared: `model, val_loader = accelerator.prepare(model, val_loader)`."""
     around = call.function.nodes if call.function is not None else walk(call.file.module.source.tree)
-    targets = [target for node in around if isinstance(node, ast.Assign) and node.value is call.node for target in node.targets]
+    targets = [
+        target for node in around if isinstance(node, ast.Assign) and node.value is call.node for target in node.targets
+    ]
     parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
     return {ast.unparse(part) for part in parts}
 
@@ -78,7 +80,9 @@ def _dealing(sites: Sites, function: Function, over: ast.expr, prepared: list[tu
     found = []
     for each in callers(sites, function):
         given = each.argument(over.id, position)
-        dealt = [call for call, names in prepared if call.function is each.function and ast.unparse(given or over) in names]
+        dealt = [
+            call for call, names in prepared if call.function is each.function and ast.unparse(given or over) in names
+        ]
         found.append(dealt[0] if given is not None and dealt else None)
     return found[0] if found and all(found) else None
 
@@ -109,7 +113,9 @@ def _score(file: File, function: Function, loop: ast.For) -> ast.expr | None:
         if not isinstance(node, ast.expr) or node.lineno <= (loop.end_lineno or 0):
             continue
         match node:
-            case ast.Call(func=ast.Attribute(value=owner, attr="compute")) if filled.get(ast.unparse(owner)) == "add_batch":
+            case ast.Call(func=ast.Attribute(value=owner, attr="compute")) if (
+                filled.get(ast.unparse(owner)) == "add_batch"
+            ):
                 return node
             case ast.BinOp(left=left, op=ast.Div()) if ast.unparse(left).removesuffix(".item()") in added:
                 return node

@@ -1,4 +1,4 @@
-"""What is the mean over a batch: a loss that is, what ends in `.mean()`, and functions of the project that return it."""
+"""What is the mean over a batch: some losses, what ends in `.mean()`, and functions of the project that return it."""
 
 from __future__ import annotations
 

@@ -42,7 +42,11 @@ def masked_after(file: File) -> Iterator[Masked]:
         lefts = [left for node in function.nodes if (left := factors(file, node, softmax.context)[0]) is not None]
         for node in function.nodes:
             mask, kind = _masking(file, node, softmax)
-            if mask is None or not isinstance(node, ast.expr) or not any(_is(file, left, node, function) for left in lefts):
+            if (
+                mask is None
+                or not isinstance(node, ast.expr)
+                or not any(_is(file, left, node, function) for left in lefts)
+            ):
                 continue
             if kind == "infinity" or _is_only_mask(function, mask, softmax):
                 yield Masked(softmax, node, kind == "infinity")

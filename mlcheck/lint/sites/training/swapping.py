@@ -97,8 +97,8 @@ def kept_for_nothing(sites: Sites) -> Iterator[Finding]:
                 if len(stores_of(function.nodes, name)) == 1 and not reads_of(function.nodes, name):
                     if not function.inner.scope.globals and _goes_on_training(load):
                         yield Finding(
-                            f"`{ast.unparse(model)}` gets other weights here, its own are kept in `{name}`, and nothing "
-                            "puts them back: training goes on from the others",
+                            f"`{ast.unparse(model)}` gets other weights here, its own are kept in `{name}`, "
+                            "and nothing puts them back: training goes on from the others",
                             load.place.location,
                             help=f"`{ast.unparse(model)}.load_state_dict({name})` after the evaluation",
                             related=(function.place(node).location,),
