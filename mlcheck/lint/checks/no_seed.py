@@ -21,8 +21,8 @@ _TRAINS = (".backward(", "Trainer(", ".fit(")
 def check(facts: Facts) -> Iterator[Finding]:
     for left in forgotten(facts.sites):
         yield Finding(
-            f"`{left.function.name}` leaves out the generator from which `{ast.unparse(left.draw.node.func)}` draws, and "
-            "nothing else seeds it",
+            f"`{left.function.name}` leaves out the generator from which `{ast.unparse(left.draw.node.func)}` draws, "
+            "and nothing else seeds it",
             left.function.place().location,
             help="seed it there too: `random.seed(seed)`, `numpy.random.seed(seed)`",
             related=(left.draw.place.location,),
