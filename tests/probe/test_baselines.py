@@ -9,12 +9,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from data_programs import Changed
+from label_programs import clusters
 from probe_programs import Asked, Loss, ask, cross_entropy, mlp, says, trial_on
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from table_programs import classified, numbers, rare, standard
-from test_label_probes import clusters
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 

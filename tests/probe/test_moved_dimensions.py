@@ -78,3 +78,38 @@ def test_heads_put_together_without_moving_them_back() -> None:
         return tokens.transpose(1, 2).reshape(len(x), 132, 4)
 
     says(ask(RULE, averaging(heads)), Outcome.WARN, "(8, 132, 2, 2) is moved to (8, 2, 132, 2)")
+
+
+class Tagging(nn.Module):
+    """A tag of five for each of seven places, with the scores in the shape that a loss wants them in."""
+
+    def __init__(self, change: Change, tags: int = 5) -> None:
+        super().__init__()
+        self.scores, self.change = nn.Linear(3, tags), change
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.change(self.scores(x))
+
+
+def tagging(change: Change, tags: int = 5) -> Trial:
+    batches = [(torch.randn(8, 7, 3), torch.randint(tags, (8, 7))) for _ in range(4)]
+    return trial_of(Tagging(change, tags), batches, cross_entropy)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s: s.view(len(s), 5, 7),
+        lambda s: s.reshape(len(s), 5, -1),
+        lambda s: s.reshape(len(s), 5, -1).contiguous(),
+    ],
+)
+def test_scores_that_a_view_puts_in_the_shape_that_the_loss_wants(change: Change) -> None:
+    verdict = ask(RULE, tagging(change))
+    says(verdict, Outcome.WARN, "a view makes (8, 5, 7) of (8, 7, 5)", "numbers of several places")
+
+
+def test_scores_that_are_moved_or_have_as_many_places_as_classes() -> None:
+    assert ask(RULE, tagging(lambda s: s.transpose(1, 2))).outcome is not Outcome.WARN
+    assert ask(RULE, tagging(lambda s: s.transpose(1, 2).reshape(len(s), 5, 7))).outcome is not Outcome.WARN
+    assert ask(RULE, tagging(lambda s: s.view(len(s), 7, 7), tags=7)).outcome is not Outcome.WARN

@@ -95,7 +95,7 @@ class Placed(nn.Module):
 def test_a_tensor_that_asks_for_gradients_and_is_no_parameter() -> None:
     model = Placed(torch.zeros(8, requires_grad=True))
     verdict = fails("parameter-not-in-optimizer", trial_of(model, classes(8), cross_entropy))
-    assert "`kept` take part in the loss but belong to no model" in verdict.summary
+    assert "`kept` takes part in the loss but belongs to no model" in verdict.summary
 
 
 def test_tensors_with_gradients_that_are_no_parameters_for_a_reason() -> None:

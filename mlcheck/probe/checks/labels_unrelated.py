@@ -11,6 +11,7 @@ from mlcheck.probe.measure.data.examples import Examples, examples
 from mlcheck.probe.measure.data.passes import Passes
 from mlcheck.probe.measure.data.samples import Samples
 from mlcheck.probe.measure.data.shifted import shifts
+from mlcheck.probe.measure.loss.drawn_targets import DrawnTargets
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
 from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.training.short_run import ShortRun
@@ -30,7 +31,35 @@ CERTAIN = 8.0
 NO_ANSWER = -0.5  # further from the targets than their mean is: the output may not be meant for them
 
 
-def check(passes: Passes, first: FirstLoss, samples: Samples | None, run: ShortRun | None) -> Verdict:
+def check(
+    drawn: DrawnTargets | None,
+    passes: Passes | None,
+    first: FirstLoss | None,
+    samples: Samples | None,
+    run: ShortRun | None,
+) -> Verdict:
+    if drawn and (finding := _noise_of_its_own(drawn)):
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=len(drawn.targets))
+    seen = _by_neighbours(passes, first, samples, run) if passes and first else None
+    if drawn and (seen is None or seen.outcome is Outcome.SKIP):
+        told = "the noise that the loss asks for is in what the model is given"
+        return Verdict(Outcome.PASS, told, looked_at=len(drawn.targets))
+    return seen or Verdict(Outcome.SKIP, reason="no loss is seen to compare predictions with targets of the batch")
+
+
+def _noise_of_its_own(drawn: DrawnTargets) -> Finding | None:
+    for target in drawn.targets:
+        if not target.known:
+            message = (
+                f"the target of `{target.loss}` is noise that the model cannot know: with other normal numbers in its "
+                "place every prediction is the same, bit for bit, so the best that can be learnt is their mean"
+            )
+            help_ = "draw the noise once, put it into the input and compare the prediction with the same tensor"
+            return Finding(message, target.place, help=help_, related=(target.drawn,))
+    return None
+
+
+def _by_neighbours(passes: Passes, first: FirstLoss, samples: Samples | None, run: ShortRun | None) -> Verdict:
     if samples and (finding := _shifted(samples, first)):
         looked_at = len(samples.training.in_order)
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), numbers=finding.numbers, looked_at=looked_at)

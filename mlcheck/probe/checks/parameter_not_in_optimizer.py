@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.model.unregistered import Fleeting
+from mlcheck.probe.measure.model.unregistered import Fleeting, Stray
 from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.training.training_steps import TrainingSteps
 
@@ -29,6 +31,22 @@ def _made_late(names: tuple[str, ...]) -> Finding:
     return Finding(message, Location(symbol=names[0]), help=help_)
 
 
+def _belonging_nowhere(strays: list[Stray]) -> Iterator[Finding]:
+    """What a variable of the program holds is only not trained; what a model hides is not moved or saved either."""
+    held = [stray.told for stray in strays if stray.name and not stray.kept]
+    if held:
+        take, them = ("takes", "it") if len(held) == 1 else ("take", "them")
+        message = f"{listed(held)} {take} part in the loss, but no optimizer holds {them}"
+        help_ = "pass them to the optimizer, or set requires_grad=False if they are meant to stay"
+        yield Finding(message, Location(symbol=held[0]), help=help_)
+    hidden = [stray.told for stray in strays if stray.kept or not stray.name]
+    if hidden:
+        take = "takes part in the loss but belongs" if len(hidden) == 1 else "take part in the loss but belong"
+        message = f"{listed(hidden)} {take} to no model: neither trained, moved nor saved"
+        help_ = "keep modules in nn.ModuleList or nn.ModuleDict, parameters in nn.ParameterList"
+        yield Finding(message, Location(symbol=hidden[0]), help=help_)
+
+
 def check(steps: TrainingSteps) -> Verdict:
     trained = [story for story in steps.parameters if story.requires_grad and story.trace.nonzero]
     if not trained and not steps.unregistered and not steps.late:
@@ -48,10 +66,7 @@ def check(steps: TrainingSteps) -> Verdict:
     if steps.fleeting:
         findings.append(_made_anew(steps.fleeting))
     elif steps.unregistered:
-        names = [name or f"a parameter of shape {tuple(shape)}" for name, shape in steps.unregistered]
-        message = f"{listed(names)} take part in the loss but belong to no model: neither trained, moved nor saved"
-        help_ = "keep modules in nn.ModuleList or nn.ModuleDict, parameters in nn.ParameterList"
-        findings.append(Finding(message, Location(symbol=names[0]), help=help_))
+        findings += _belonging_nowhere(steps.unregistered)
     if findings:
         return Verdict(Outcome.FAIL, findings[0].message, findings=tuple(findings), looked_at=len(trained))
     if not steps.gives_optimizer:

@@ -22,6 +22,8 @@ _MOVE = (
 def check(seen: FirstInputs | None, heads: AttentionHeads | None, moves: MovedDimensions | None) -> Verdict:
     if heads and heads.scrambled:
         return _heads(heads)
+    if moves and moves.renumbered:
+        return _renumbered(moves)
     if moves and moves.torn:
         return _torn(moves)
     judged = [(one.layer, one.pixels) for one in seen.inputs if one.pixels] if seen else []
@@ -76,3 +78,16 @@ def _torn(seen: MovedDimensions) -> Verdict:
         for one in seen.torn
     )
     return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=seen.reshaped)
+
+
+def _renumbered(seen: MovedDimensions) -> Verdict:
+    findings = tuple(
+        Finding(
+            f"the scores that the loss gets are renumbered: a view makes {one.after} of {one.before}, so that the "
+            "classes of a place are numbers of several places",
+            one.place,
+            help="put the classes second by `scores.transpose(1, 2)`, or flatten scores and targets",
+        )
+        for one in seen.renumbered
+    )
+    return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=len(findings))

@@ -109,13 +109,19 @@ def _batch(loader: DataLoader[Any], raw: list[Any], seed: int) -> tuple[list[Par
 
 
 def _repeated(samples: list[Parts], batch: Any) -> str:
-    """The tensor of the batch whose rows are all one of the samples, although these differ; empty if there is none."""
+    """The tensor of the batch whose rows are all one of the samples, although these differ; empty if there is none.
+
+    A sample of one number, or of one number throughout, is not recognised by it: a mask of what was padded is no label.
+    """
     for name, rows in leaves(batch):
         if rows.ndim < 2 or rows.shape[0] != len(samples) or rows[0].numel() < 2 or bool((rows != rows[:1]).any()):
             continue
         for part in samples[0]:
             own = [sample[part] for sample in samples if part in sample]
-            if any(one.shape != own[0].shape or not torch.equal(one, own[0]) for one in own) and _which(rows[0], own):
+            telling = [one for one in own if one.numel() > 1 and bool((one != one.flatten()[0]).any())]
+            if any(one.shape != own[0].shape or not torch.equal(one, own[0]) for one in own) and _which(
+                rows[0], telling
+            ):
                 return name
     return ""
 

@@ -1,7 +1,8 @@
 """Dimensions that a program moves and then merges as if it had not: the numbers are in an order that nobody meant.
 
 (batch, channels, height, width) moved to (batch, height, width, channels) has no channels to keep apart from the merged
-rest when it is reshaped to (batch, channels, height * width): that is the shape of what was before the move.
+rest when it is reshaped to (batch, channels, height * width): that is the shape of what was before the move. Scores of
+(batch, places, classes) are not moved at all by a reshape to (batch, classes, places), as a cross-entropy wants them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from mlcheck.trial.trial import Trial
 _MOVES = {"permute", "transpose", "movedim", "moveaxis", "swapaxes", "swapdims"}
 _VIEWS = {"view", "reshape"}
 _COPIES = {"contiguous", "clone"}
+_KEEPING = {*_COPIES, "log_softmax", "float", "double", "to"}
+_SCORED = {"cross_entropy", "nll_loss"}
 _FEW = 8
 
 Shape = tuple[int, ...]
@@ -37,34 +40,51 @@ class TornApart:
 
 
 @dataclass(frozen=True, slots=True)
+class Renumbered:
+    """Scores of shape `before` that reach a loss in shape `after`, reshaped as if their last two were exchanged."""
+
+    before: Shape
+    after: Shape
+    place: Location
+
+
+@dataclass(frozen=True, slots=True)
 class MovedDimensions:
-    """What one training step shows: how often moved dimensions are reshaped, and where into the shape of before."""
+    """What one training step shows: how often moved dimensions are reshaped, and where into the shape of before.
+
+    `renumbered` are scores whose classes a view puts in front of their places, where a move is meant.
+    """
 
     reach: ClassVar[Reach] = "step"
     order: ClassVar[int] = 4
 
     reshaped: int
     torn: tuple[TornApart, ...]
+    renumbered: tuple[Renumbered, ...] = ()
 
     @classmethod
     def absent(cls, called: frozenset[str]) -> str:
-        return "" if called & _MOVES and called & _VIEWS else "no dimensions are moved and reshaped"
+        return "" if called & (_MOVES | _SCORED) and called & _VIEWS else "no dimensions are moved and reshaped"
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
         watch = _Watch()
         watch_step(trial, watch.look)
-        return cls(watch.reshaped, tuple({one.place: one for one in watch.torn}.values()))
+        torn, renumbered = ({one.place: one for one in found}.values() for found in (watch.torn, watch.renumbered))
+        return cls(watch.reshaped, tuple(torn), tuple(renumbered))
 
 
 class _Watch:
     def __init__(self) -> None:
         self.reshaped = 0
         self.torn: list[TornApart] = []
+        self.renumbered: list[Renumbered] = []
+        self._exchanged: dict[int, tuple[Renumbered, Tensor]] = {}
         self._moved: dict[int, tuple[Shape, Shape, Tensor]] = {}  # the shape before, the order, and the tensor itself
 
     def look(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> None:
         name, given = func.__name__, args[0]
+        self._look_at_scores(name, given, result)
         known = self._moved.get(id(given))
         if name in _MOVES:
             places = tuple(range(2, 2 + given.ndim))  # sizes that tell each dimension from the others
@@ -78,6 +98,22 @@ class _Watch:
             moved, after = tuple(given.shape), tuple(result.shape)
             if known[1][0] == 0 and _is_torn(known[0], moved, after):
                 self.torn.append(TornApart(known[0], moved, after, user_location()))
+
+    def _look_at_scores(self, name: str, given: Tensor, result: Tensor) -> None:
+        known = self._exchanged.get(id(given))
+        if name in _VIEWS and _is_exchanged(given.shape, result.shape):
+            seen = Renumbered(tuple(given.shape), tuple(result.shape), user_location())
+            self._exchanged[id(result)] = seen, result
+        elif known and name in _KEEPING:
+            self._exchanged[id(result)] = known[0], result
+        elif known and name in _SCORED:
+            self.renumbered.append(known[0])
+
+
+def _is_exchanged(before: Shape, after: Shape) -> bool:
+    """(batch, places, classes) as (batch, classes, places), of another size."""
+    exchanged = len(before) == len(after) == 3 and before == (after[0], after[2], after[1])
+    return exchanged and after[1] != after[2] and min(after[1:]) > 1
 
 
 def _is_torn(before: Shape, moved: Shape, after: Shape) -> bool:

@@ -21,6 +21,27 @@ class Fleeting:
     kinds: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Stray:
+    """A parameter that nothing trains. `kept` says that a model keeps it out of its registry, by this `name`.
+
+    Otherwise the name is that of a variable of the program, and empty where none leads to it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    kept: bool
+
+    @classmethod
+    def of(cls, leaf: torch.Tensor, trial: Trial) -> Stray:
+        kept = where_kept(leaf, trial)
+        return cls(kept or where_held(leaf, trial), tuple(leaf.shape), bool(kept))
+
+    @property
+    def told(self) -> str:
+        return self.name or f"a parameter of shape {self.shape}"
+
+
 class Leaves:
     """The leaves of the graphs that backward is called on, each with how often it was met and what it was at first."""
 
@@ -92,6 +113,17 @@ def where_kept(leaf: torch.Tensor, trial: Trial) -> str:
                 if found:
                     return f"{prefix}.{found}" if prefix else found
     return ""
+
+
+def where_held(leaf: torch.Tensor, trial: Trial) -> str:
+    """`critic.0.weight`, where a variable or an attribute of the program's own holds it, or a module in one."""
+    for holder in trial.objects:
+        variables = holder if isinstance(holder, dict) else vars(holder) if hasattr(holder, "__dict__") else {}
+        for name, value in variables.items():
+            if isinstance(name, str) and not name.startswith("_") and (found := _search(value, leaf, name, 2)):
+                return found
+    modules = [holder for holder in trial.objects if isinstance(holder, nn.Module)]
+    return next((found for module in modules if (found := _search(module, leaf, type(module).__name__, 0))), "")
 
 
 def _search(value: object, leaf: torch.Tensor, path: str, depth: int) -> str:

@@ -13,7 +13,7 @@ from mlcheck.probe.measure.autograd_graph import graph_nodes
 from mlcheck.probe.measure.drive import Clock, first_batches, repeated_batches
 from mlcheck.probe.measure.loss.losses import LossCall, LossWatch
 from mlcheck.probe.measure.measurement import Reach
-from mlcheck.probe.measure.model.unregistered import Fleeting, Leaves, followers, made_anew, where_kept
+from mlcheck.probe.measure.model.unregistered import Fleeting, Leaves, Stray, followers, made_anew
 from mlcheck.probe.measure.modules import ModuleWatch, Names
 from mlcheck.probe.measure.training.gradient_trace import GradientTrace
 from mlcheck.probe.measure.training.gradients import GradientWatch, named_parameters
@@ -68,7 +68,7 @@ class TrainingSteps:
     """Up to three updates of every optimizer, in as many training steps as that takes.
 
     `updates` counts the steps of each optimizer by name, `foreign_optimizers` those that the trial does not
-    name. `unregistered` are parameters that got gradients although they belong to no model and no optimizer.
+    name. `unregistered` are parameters that got gradients although they belong to no trained model and no optimizer.
     `fleeting` are those of them that are made anew in every step. `strays` counts tensors that an optimizer holds and
     no model owns. `late` are parameters that a model made in its steps and no optimizer was given. `gives_optimizer` is
     False where the one that stepped is mlcheck's own.
@@ -81,7 +81,7 @@ class TrainingSteps:
     owns_loop: bool
     updates: dict[str, int]
     parameters: list[ParameterStory]
-    unregistered: list[tuple[str, tuple[int, ...]]]
+    unregistered: list[Stray]
     strays: dict[str, int]
     losses: list[LossCall]
     backwards: int
@@ -240,8 +240,8 @@ class _Run:
         for story in stuck:
             story.rounded = any(by_name[story.name] is parameter for parameter in moved)
 
-    def unregistered(self) -> list[tuple[str, tuple[int, ...]]]:
-        return sorted((where_kept(leaf, self.trial), tuple(leaf.shape)) for leaf in self._strange())
+    def unregistered(self) -> list[Stray]:
+        return sorted(Stray.of(leaf, self.trial) for leaf in self._strange())
 
     def fleeting(self) -> Fleeting | None:
         ran = self.modules.with_grad | self.modules.without_grad
