@@ -53,6 +53,28 @@ def test_imbalance_that_is_handled_or_chance(trial: Any) -> None:
     assert ask("classes-imbalanced", trial()).outcome is Outcome.PASS
 
 
+def mostly_negative(model: nn.Module, batch: Any) -> Tensor:
+    return F.binary_cross_entropy_with_logits(model(batch[0])[:, 0], batch[1].float(), pos_weight=torch.tensor(0.02))
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        lambda: classified(numbers(2000), rare(0.02), weight=torch.tensor([0.98, 0.02])),
+        lambda: classified(numbers(2000), rare(0.02), loss=mostly_negative),
+    ],
+    ids=["frequencies for weights", "pos_weight"],
+)
+def test_weights_that_make_a_rare_class_rarer(trial: Any) -> None:
+    says(ask("classes-imbalanced", trial()), Outcome.WARN, "times as much as one of class 1", "rarer still")
+
+
+def test_a_rare_class_that_is_left_out_or_counts_alike() -> None:
+    for weight in ([1.0, 0.0], [1.0, 0.9]):
+        trial = classified(numbers(2000), rare(0.02), weight=torch.tensor(weight))
+        assert ask("classes-imbalanced", trial).outcome is Outcome.PASS
+
+
 def test_one_label_for_all() -> None:
     says(ask("labels-constant", classified(numbers(), torch.zeros(600).long())), Outcome.FAIL, "is 0 in all of 600")
     says(ask("labels-constant", regressed(numbers(), torch.full((600,), 0.3))), Outcome.FAIL, "nothing to learn")

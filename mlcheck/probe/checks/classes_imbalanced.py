@@ -17,6 +17,7 @@ FEW = 100
 TIMES = 10.0
 MISSING = 0.5
 DOMINANT = 0.9
+CLEARLY = 2.0
 _SHOWN = 20
 
 
@@ -43,6 +44,11 @@ def check(passes: Passes, first: FirstLoss, *, times: float = TIMES) -> Verdict:
     skewed = sure >= times and (missing >= MISSING or many / drawn >= DOMINANT)
     if not skewed:
         return Verdict(Outcome.PASS, told, figures=(_figure(counts),), numbers=numbers, looked_at=drawn)
+    if worse := _rarer_still(first, most, least):
+        finding = Finding(
+            f"{told}; {worse}", help="weigh a class by one over its share, or not at all", numbers=numbers
+        )
+        return _warned(finding, counts, numbers, drawn)
     if any(loss.weighted or loss.reduction == "none" for loss in first.losses):
         return Verdict(
             Outcome.PASS,
@@ -56,6 +62,10 @@ def check(passes: Passes, first: FirstLoss, *, times: float = TIMES) -> Verdict:
         help="draw with a WeightedRandomSampler or weigh classes in the loss, and report recall a class, not accuracy",
         numbers=numbers,
     )
+    return _warned(finding, counts, numbers, drawn)
+
+
+def _warned(finding: Finding, counts: Counter[int], numbers: dict[str, float], drawn: int) -> Verdict:
     return Verdict(
         Outcome.WARN,
         finding.message,
@@ -63,6 +73,17 @@ def check(passes: Passes, first: FirstLoss, *, times: float = TIMES) -> Verdict:
         figures=(_figure(counts),),
         numbers=numbers,
         looked_at=drawn,
+    )
+
+
+def _rarer_still(first: FirstLoss, most: int, least: int) -> str:
+    """Weights that go the wrong way; a class of weight 0 is left out on purpose."""
+    weights = [loss.class_weights for loss in first.losses if max(most, least) < len(loss.class_weights)]
+    if len(weights) != 1 or not 0 < weights[0][least] < weights[0][most] / CLEARLY:
+        return ""
+    return (
+        f"and the loss counts a sample of class {most} {weights[0][most] / weights[0][least]:.3g} times as much as one "
+        f"of class {least}: its weights make the rare class rarer still"
     )
 
 

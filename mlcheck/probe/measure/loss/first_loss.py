@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import first_batches
+from mlcheck.probe.measure.loss.class_weights import class_weights
 from mlcheck.probe.measure.loss.compared_by_hand import compared_by_hand, has_one_a_sample
 from mlcheck.probe.measure.loss.floors import REACHED, Floors, floors, mean_loss
 from mlcheck.probe.measure.loss.loss_scene import LossScene
@@ -37,9 +38,8 @@ class LossFact:
     derivative of what backward is called on with respect to this loss: negative where it is maximised.
     `reduction` is the loss's own: `none` where it is one number an element, which the program weighs itself.
     `outside` is the share of targets that lie where `made_by` never gets, `low` and `high` the targets' range.
-    `alone` counts the trained parameters that this loss reaches and no other does. `own_target` says that the target
-    is no data: it is learnt too, or held fast and in no batch. `margin` says that scores were lowered for the class
-    that is wanted.
+    `alone` counts the trained parameters that this loss alone reaches. `own_target` says that the target is no data: it
+    is learnt too, or held fast and in no batch. `margin` says that scores were lowered for the class that is wanted.
     """
 
     kind: str
@@ -59,6 +59,7 @@ class LossFact:
     alone: int = 0
     own_target: bool = False
     margin: bool = False
+    class_weights: tuple[float, ...] = ()
 
 
 @dataclass(slots=True)
@@ -154,6 +155,7 @@ def _fact(call: LossCall, pull: float | None, samples: int, scenes: list[LossSce
         alone=alone,
         own_target=call.learns_target or (call.swapped and not _targets(scenes[0].batch, [call])),
         margin=has_margin(alike),
+        class_weights=class_weights(call.options),
     )
 
 
