@@ -70,8 +70,9 @@ class MovedDimensions:
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
         watch = _Watch()
         watch_step(trial, watch.look)
-        torn, renumbered = ({one.place: one for one in found}.values() for found in (watch.torn, watch.renumbered))
-        return cls(watch.reshaped, tuple(torn), tuple(renumbered))
+        torn = {one.place: one for one in watch.torn}
+        renumbered = {one.place: one for one in watch.renumbered}
+        return cls(watch.reshaped, tuple(torn.values()), tuple(renumbered.values()))
 
 
 class _Watch:
