@@ -23,8 +23,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             if guard is None or count is None or not _is_many(call, count.right) or not _gathers(call, guard):
                 continue
             yield Finding(
-                f"The optimizer steps at all batches but every `{ast.unparse(count.right)}`th: "
-                f"that is what `{ast.unparse(guard.node.test)}` tells apart",
+                f"The optimizer steps at every batch except each `{ast.unparse(count.right)}`th: "
+                f"`{ast.unparse(guard.node.test)}` is true for all the others",
                 file.place(guard.node.test, call.context).location,
                 help=f"write `if {ast.unparse(count)} == 0:`",
                 related=(call.place.location,),

@@ -26,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             for passed in lineage(split.file, data, split.context):
                 if said := averaged(passed):
                     yield Finding(
-                        f"{said}, before it is split",
+                        f"{said}, before the split",
                         passed.file.place(passed.node, passed.context).location,
                         help=_HELP,
                         related=(split.place.location,),
@@ -48,7 +48,7 @@ def _cut_later(sites: Sites) -> Iterator[Finding]:
                 cut = cut_in_two(whole, made, target.id)
                 if cut is not None:
                     yield Finding(
-                        "Mean and deviation are those of all data, before it is split",
+                        "Mean and standard deviation are computed on all data, before the split",
                         file.place(made, call.context).location,
                         help=_HELP,
                         related=(file.place(cut, call.context).location,),

@@ -42,7 +42,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     told = {across.layer.spot: across for across in facts.read_across}
     for across in told.values():
         yield Finding(
-            "This layer takes (sequence, batch, features) unless told, and a loader's batches reach it with the batch "
+            "This layer takes (sequence, batch, features) by default, and a loader's batches reach it with the batch "
             "first: the samples of a batch are mixed",
             across.layer.location,
             help="pass `batch_first=True`",
@@ -60,7 +60,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if evidence := next(filter(None, found), ""):
             name = call.name.rpartition(".")[2]
             yield Finding(
-                f"`{name}` takes (sequence, batch, features) unless told, and {evidence}: "
+                f"`{name}` takes (sequence, batch, features) by default, and {evidence}: "
                 "the samples of a batch are mixed",
                 call.place.location,
                 help="pass `batch_first=True`",

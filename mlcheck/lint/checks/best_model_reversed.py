@@ -66,7 +66,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 seen += 1
                 if found.taken != found.wanted:
                     yield Finding(
-                        f"Where the {found.wanted[:-2]}est is asked for, the {found.taken[:-2]}est is taken here",
+                        f"The {found.wanted[:-2]}est is asked for, and the {found.taken[:-2]}est is taken here",
                         file.place(found.compare, context).location,
                         help="turn the comparison round",
                     )

@@ -65,7 +65,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _finding(cls: Class, name: str, function: Function, assigned: AttributeSet, made: str, used: ast.AST) -> Finding:
-    lost = "no checkpoint holds it, and each run draws another" if made in _RANDOM else "no checkpoint holds it"
+    lost = "each run draws a different one, and no checkpoint holds it" if made in _RANDOM else "no checkpoint holds it"
     what = "holds plain tensors" if isinstance(assigned.value, ast.ListComp) else "is a plain tensor"
     return Finding(
         f"`self.{name}` {what}: `model.to(...)` leaves it behind, {lost}",

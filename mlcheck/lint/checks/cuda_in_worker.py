@@ -24,7 +24,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             for node in function.nodes:
                 if isinstance(node, ast.Call) and _uses_cuda(function.file, node, function.inner):
                     yield Finding(
-                        f"`{function.name}` runs in worker processes and uses the GPU: a forked process cannot",
+                        f"`{function.name}` runs in worker processes and uses the GPU, which a forked process cannot",
                         function.place(node).location,
                         help="return CPU tensors; move the batch in the training loop, with `pin_memory=True`",
                         related=(loader.call.place.location,),

@@ -29,7 +29,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if related is not None:
                 name = ast.unparse(draw.call.func)
                 yield Finding(
-                    f"`{name}` passes no gradient on: what describes this distribution learns nothing from here on",
+                    f"`{name}` passes no gradient on: the parameters of this distribution learn nothing from it",
                     file.place(draw.call, draw.function.inner).location,
                     help="draw with `rsample()`, or by hand: `mu + std * torch.randn_like(std)`",
                     related=() if related is draw.call else (file.place(related, draw.function.inner).location,),

@@ -52,14 +52,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             )
         elif (cut := _cut_later(call)) is not None:
             yield Finding(
-                f"`{kind}` is fitted on all data before it is split: the training data has seen the test data",
+                f"`{kind}` is fitted on all data before the split: the training data has seen the test data",
                 call.place.location,
                 help="fit on the training part, and call `transform` on the rest",
                 related=(call.file.place(cut, call.context).location,),
             )
         elif (split := _split_itself(call)) is not None:
             yield Finding(
-                f"`{kind}` is fitted on all data before it is split: the training data has seen the test data",
+                f"`{kind}` is fitted on all data before the split: the training data has seen the test data",
                 call.place.location,
                 help="split first; fit on the training part, and call `transform` on the rest",
                 related=(split.place.location,),
@@ -120,7 +120,7 @@ def _learned_before(sites: Sites) -> Iterator[Finding]:
                 if said and line not in told:
                     told.add(line)
                     yield Finding(
-                        f"{said} before it is split: {_SEEN.get(said, _SEEN[''])}",
+                        f"{said} before the split: {_SEEN.get(said, _SEEN[''])}",
                         passed.file.place(passed.node, passed.context).location,
                         help="split first; learn from the training part alone, and apply that to the rest",
                         related=(split.place.location,),

@@ -48,7 +48,7 @@ def _goes_over_folds(file: File, loop: LoopSite) -> bool:
 
 def _finding(loop: Loop, name: str) -> Finding:
     return Finding(
-        f"All folds train the same `{name}`: from the second on it has learnt from what it is validated on",
+        f"All folds train the same `{name}`: from the second on it was trained on what it is validated on",
         loop.place.location,
         help="make the model, and its optimizer, anew inside the loop",
     )

@@ -28,7 +28,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         return
     use, harm = next(sites.calls("torch.save"), None), "saved weights do not fit the ids of the next run"
     if use is None:
-        use, harm = next(sites.calls(*_RANKS), None), "every rank gives other ids"
+        use, harm = next(sites.calls(*_RANKS), None), "every rank assigns different ids"
     if use is None:
         return
     for file, ordered in found:

@@ -34,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if not _DRAWS.search(own):
             yield Finding(
-                f"Every worker process yields all of `{cls.name}`: each sample comes once per worker",
+                f"Every worker process yields all of `{cls.name}`: each sample comes once from every worker",
                 iterates.place().location,
                 help="ask `torch.utils.data.get_worker_info()` in `__iter__`, and yield this worker's share alone",
                 related=(loader.call.place.location,),

@@ -37,7 +37,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             softmax = next((other for other in softmaxes if _takes(other, call)), None)
             if softmax is not None and not _is_row(call, mask, softmax) and not _is_mended(call, mask, softmax):
                 yield Finding(
-                    f"A masked score of {ast.unparse(_given(call))} is an ordinary one to the softmax: "
+                    f"A masked score of {ast.unparse(_given(call))} is an ordinary score to the softmax: "
                     "masked positions still get weight",
                     call.place.location,
                     help='fill with `float("-inf")`, or with `torch.finfo(scores.dtype).min`',
@@ -58,8 +58,8 @@ def _multiplied(facts: Facts) -> Iterator[Finding]:
             made = Call(file, softmax.node, context)
             if len(masks) == 1 and not _is_row(made, masks[0], softmax) and not _is_mended(made, masks[0], softmax):
                 yield Finding(
-                    "A score that is multiplied by nought is an ordinary one to the softmax: what is masked gets "
-                    "weight all the same",
+                    "A masked score is multiplied by zero here, and 0 is an ordinary score to the softmax: "
+                    "masked positions still get weight",
                     file.place(product, context).location,
                     help='`scores.masked_fill(mask == 0, float("-inf"))`',
                     related=(softmax.place.location,),

@@ -171,7 +171,7 @@ def _listed(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
         for use in scope.nodes:
             if isinstance(use, ast.BinOp | ast.Call) and ast.unparse(use) in wanted:
                 yield Finding(
-                    "The mean of the batches' means counts the samples of a smaller last batch for more",
+                    "The mean of the batches' means gives the samples of a smaller last batch more weight",
                     scope.place(use).location,
                     help="add up `value * len(batch)`, and divide by the number of samples",
                     related=(scope.place(node).location,),
@@ -189,8 +189,8 @@ def _metered(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
         weighed = {_weight(each.file.resolve(each.node.func, each.context)) for each in _made(scope, func.value)}
         if len(weighed) == 1 and (name := weighed.pop()):
             yield Finding(
-                "The mean of the batches' means counts the samples of a smaller last batch for more: "
-                f"`update` takes `{name}` for 1",
+                "The mean of the batches' means gives the samples of a smaller last batch more weight: "
+                f"`update` is called without `{name}`, which is then 1",
                 scope.place(node).location,
                 help=f"tell it the number of samples: `update(value, {name}=len(batch))`",
             )
@@ -230,7 +230,7 @@ def _means(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
             if isinstance(use, ast.BinOp) and isinstance(use.op, ast.Div) and ast.unparse(use.left) == node.target.id:
                 if any(ast.unparse(use.right) == f"len({name})" for name in over):
                     yield Finding(
-                        "The mean of the batches' means counts the samples of a smaller last batch for more",
+                        "The mean of the batches' means gives the samples of a smaller last batch more weight",
                         scope.place(use).location,
                         help="add up `value * len(batch)`, and divide by the number of samples",
                         related=(scope.place(node).location,),

@@ -31,8 +31,8 @@ def _judged(facts: Facts, file: File, test: ast.expr, context: Context) -> Itera
         told = ast.unparse(texts[0])
         of_all = isinstance(part.op, ast.Or)
         yield Finding(
-            f"{told} stands alone in this test, and a text that is not empty is true: "
-            + ("it holds whatever the name is" if of_all else "nothing asks whether that is in the name"),
+            f"{told} is tested by itself, and a string that is not empty is always true: "
+            + ("the condition holds for every name" if of_all else "nothing looks for it in the name"),
             file.place(part, context).location,
             help=f"ask for each: `{_spelled_out(part, texts[0], asks[0])}`",
         )

@@ -86,7 +86,7 @@ def _finding(loader: Loader, wanted: tuple[str, ...], found: tuple[str, ...], tr
     else:
         what = "These images are normalised with other constants than the training images"
     return Finding(
-        f"{what}: the model meets inputs of another range than it was trained on",
+        f"{what}: their range is not the one that the model is trained on",
         loader.call.place.location,
         help="give both the `Normalize` of the training data",
         related=(train.call.place.location,),

@@ -46,7 +46,7 @@ def _copied(cls: Class, loader: Loader) -> Iterator[Finding]:
                 continue
             if re.search(rf"\.{name}\.(?:{_DRAWS})\w*\(", reads.text):
                 yield Finding(
-                    f"`self.{name}` is copied into every worker: all draw the same numbers, in every epoch again",
+                    f"`self.{name}` is copied into every worker: all draw the same numbers, epoch after epoch",
                     function.place(assigned.node).location,
                     help="draw with `torch` or `np.random`, which each worker seeds anew, or use `worker_init_fn`",
                     related=(loader.call.place.location,),
@@ -65,7 +65,7 @@ def _shared(cls: Class, loader: Loader) -> Iterator[Finding]:
             continue
         if re.search(rf"(?<![\w.]){name}\.(?:{_DRAWS})\w*\(", reads.text):
             yield Finding(
-                f"`{name}` is copied into every worker: all draw the same numbers, in every epoch again",
+                f"`{name}` is copied into every worker: all draw the same numbers, epoch after epoch",
                 reads.file.place(value, bindings[0].context).location,
                 help="draw with `torch` or `np.random`, which each worker seeds anew, or use `worker_init_fn`",
                 related=(loader.call.place.location,),

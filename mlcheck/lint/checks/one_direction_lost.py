@@ -36,9 +36,9 @@ def _last_steps(facts: Facts, file: File, function: Function) -> Iterator[Findin
         facts.sites.seen[LOOKS_AT] += 1
         if ast.unparse(node.slice).strip("()") in _LAST[made.batch_first] and not _is_packed(function):
             yield Finding(
-                f"`{ast.unparse(node)}` is the last step of both ways, and the way back has read nothing but that step",
+                f"`{ast.unparse(node)}` is the last step of both directions: the backward one has read only that step",
                 function.place(node).location,
-                help="`torch.cat([h[-2], h[-1]], dim=1)` of the state: where each way has read everything",
+                help="`torch.cat([h[-2], h[-1]], dim=1)` of the state: the last of each direction",
                 related=(made.layer.place.location,),
             )
 

@@ -36,7 +36,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if compared is not None:
                 yield Finding(
                     f"`{pair[0]}` and `{pair[1]}` come out of two loaders, each shuffled by itself: "
-                    "the target belongs to another input",
+                    "the targets no longer belong to the inputs",
                     call.place.location,
                     help="make one data set of both, `TensorDataset(inputs, targets)`, and one loader",
                     related=(file.place(compared, inner).location,),

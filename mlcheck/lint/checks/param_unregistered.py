@@ -114,7 +114,7 @@ def _leaf(sites: Sites, cls: Class, name: str, function: Function, assigned: Att
     )
     if not asks or last not in FACTORIES or _used_elsewhere(sites, cls, name):
         return ""
-    return "requires a gradient but is no `nn.Parameter`"
+    return "requires a gradient but is not an `nn.Parameter`"
 
 
 def _used_elsewhere(sites: Sites, cls: Class, name: str) -> bool:
@@ -134,4 +134,4 @@ def _used_elsewhere(sites: Sites, cls: Class, name: str) -> bool:
 
 def _filled(sites: Sites, cls: Class, name: str, function: Function, assigned: AttributeSet) -> str:
     fill = filled(sites, cls, name, function, assigned)
-    return f"is filled as a parameter is, by `{fill}`, and is none" if fill else ""
+    return f"is initialised like a parameter, by `{fill}`, but is not one" if fill else ""

@@ -56,9 +56,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         forward = lost.forward
         if forward.touched.isdisjoint(trained) and not _is_meant(forward) and not _calls_itself(forward):
             off = forward.grad.kind == "off"
-            why = "`{}` runs without gradients" if off else "The graph is cut behind `{}`"
+            why = "`{}` runs without gradients" if off else "No gradient passes the cut behind `{}`"
             yield Finding(
-                f"{why.format(forward.name)}: the optimizer holds it, and it never gets one",
+                f"{why.format(forward.name)}: the optimizer holds weights that never get one",
                 lost.place.location,
                 help=f"take out the {'`no_grad`' if off else 'cut'}, or leave `{forward.name}` out of the optimizer",
                 related=(forward.place.location, lost.backward.location),
@@ -136,7 +136,7 @@ def _under_no_grad(facts: Facts) -> Iterator[Finding]:
                     continue
                 if not any(word in name for word in _NOT_TRAINED):
                     yield Finding(
-                        f"`self.{name}` runs without gradients: the optimizer holds it, and it never gets one",
+                        f"`self.{name}` runs without gradients: the optimizer holds weights that never get one",
                         forward.place(found[0]).location,
                         help=f"take out the `no_grad`; or freeze `{name}` openly with `requires_grad_(False)`",
                         related=(forward.place(block).location,),
@@ -154,7 +154,7 @@ def _under_decorator(facts: Facts, cls: Class, forward: Function) -> Iterator[Fi
             found = [node for node in method.nodes if is_attribute(node, "self", name)]
             if len(sets) == 1 and _is_layer(sets[0][1].value) and len(found) == 1 and _is_named(facts, cls, name, 2):
                 yield Finding(
-                    f"`self.{name}` runs without gradients: the optimizer holds it, and it never gets one",
+                    f"`self.{name}` runs without gradients: the optimizer holds weights that never get one",
                     method.place(off[0]).location,
                     help=f"take off the `no_grad`; or freeze `{name}` openly with `requires_grad_(False)`",
                     related=(method.place(found[0]).location,),

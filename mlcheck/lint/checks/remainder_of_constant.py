@@ -24,13 +24,13 @@ def check(facts: Facts) -> Iterator[Finding]:
                     every = ast.unparse(rest.right)
                     meant = ast.BinOp(ast.BinOp(count, compare.left.op, rest.left), ast.Mod(), rest.right)
                     yield Finding(
-                        f"`{ast.unparse(rest)}` is computed first: this is no test of every `{every}`th",
+                        f"`{ast.unparse(rest)}` is computed first: this does not select every `{every}`th",
                         file.place(compare, context).location,
                         help=f"`{ast.unparse(ast.Compare(meant, compare.ops, compare.comparators))}`",
                     )
                 case ast.BinOp(op=ast.Mod(), right=whole), other if ast.dump(whole) == ast.dump(other):
                     yield Finding(
-                        f"A remainder is less than what it is divided by: this never comes to `{ast.unparse(whole)}`",
+                        f"A remainder is smaller than its divisor: this is never `{ast.unparse(whole)}`",
                         file.place(compare, context).location,
                         help=f"`{ast.unparse(compare.left)} == 0`, or `== {ast.unparse(whole)} - 1`",
                     )

@@ -31,7 +31,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if _in_dataset(call):
             yield Finding(
-                "Every sample is made with the same random numbers: all are augmented alike, in every epoch again",
+                "Every sample is made with the same random numbers: all are augmented alike, epoch after epoch",
                 call.place.location,
                 help="seed once outside, or with something that changes, as the index and the epoch",
             )

@@ -135,21 +135,21 @@ def _in_epochs(scheduler: Scheduler, loops: list[Loop]) -> str:
     """Why the schedule must be meant for epochs; "" where it may well be meant for batches."""
     whole = _length(scheduler)
     if whole and whole in [_range_of(loop) for loop in loops[:-1]]:
-        return f"`{scheduler.name}` is over after `{whole}` steps, and so many epochs there are"
+        return f"`{scheduler.name}` ends after `{whole}` steps, which is the number of epochs"
     shares = [_share_of(stone) for stone in _stones(scheduler)]
     if shares and all(share and share in [_range_of(loop) for loop in loops[:-1]] for share in shares):
-        return f"`{scheduler.name}` counts shares of `{shares[0]}`, and so many epochs there are"
+        return f"`{scheduler.name}` counts fractions of `{shares[0]}`, the number of epochs"
     if not any(_runs_over_epochs(loop) for loop in loops[:-1]):
         return ""
     if scheduler.name == "StepLR":
         given = _arguments(scheduler, "step_size", "gamma")
         size, gamma = _number(given.get("step_size")), _number(given.get("gamma"), 0.1)
         if size and gamma and 0 < gamma < 1 and gamma ** (_BATCHES / size) < _NOTHING_LEFT:
-            return f"`StepLR` shrinks the learning rate by {gamma:g} at every {int(size)} steps"
+            return f"`StepLR` multiplies the learning rate by {gamma:g} every {int(size)} steps"
     elif scheduler.name == "ExponentialLR":
         gamma = _number(_arguments(scheduler, "gamma").get("gamma"))
         if gamma and 0 < gamma < 1 and gamma**_BATCHES < _NOTHING_LEFT:
-            return f"`ExponentialLR` shrinks the learning rate by {gamma:g} at every step"
+            return f"`ExponentialLR` multiplies the learning rate by {gamma:g} at every step"
     elif scheduler.name == "MultiStepLR":
         stones = _arguments(scheduler, "milestones", "gamma").get("milestones")
         if isinstance(stones, ast.List | ast.Tuple) and stones.elts:

@@ -28,14 +28,14 @@ def check(facts: Facts) -> Iterator[Finding]:
         late = _drawn_before_the_seed(facts.sites, call) if call.name == _RANDOM_SPLIT else None
         if late is not None:
             yield Finding(
-                "The split is drawn before the seed is set: each run draws another one",
+                "The split is drawn before the seed is set: each run draws a different one",
                 late.place.location,
                 help="seed first, or pass `generator=torch.Generator().manual_seed(seed)`",
                 related=(call.place.location,),
             )
         elif not seeds(facts.sites, TORCH if call.name == _RANDOM_SPLIT else NUMPY):
             yield Finding(
-                "Each run draws another split: a run that is resumed has seen these held-out samples",
+                "Each run draws a different split: a run that is resumed has seen these held-out samples",
                 call.place.location,
                 help="pass `generator=torch.Generator().manual_seed(seed)`"
                 if position is not None
@@ -68,7 +68,7 @@ def _of_other_generators(sites: Sites) -> Iterator[Finding]:
             sites.seen[LOOKS_AT] += 1
             library = call.name.rpartition(".")[0]
             yield Finding(
-                f"Each run draws another split: torch is seeded, and `{library}`, which draws this, is not",
+                f"Each run draws a different split: torch is seeded, and `{library}`, which draws this, is not",
                 call.place.location,
                 help=f"`{library}.seed(seed)` as well",
             )

@@ -27,7 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if len(reads) >= _MANY:
                 yield Finding(
                     f"`.{_name(reads[0])}()` in every step waits until the device has finished, "
-                    f"and so do {len(reads) - 1} more in this loop",
+                    f"as do other reads in this loop ({len(reads)} in all)",
                     reads[0].place.location,
                     help="add up `loss.detach()` on the device, and read it only every n steps",
                     related=tuple(call.place.location for call in reads[1:]),

@@ -40,7 +40,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 continue
             lost, more = "its weights get no gradient", "; DistributedDataParallel stops at such parameters"
             if _wraps(assigned.value, function):
-                lost, more = "the layers in it are called without what it puts around them, if at all", ""
+                lost, more = "if the layers in it are called, then without it", ""
             yield Finding(
                 f"`self.{name}` is made here and never used: {lost}",
                 function.place(assigned.node).location,

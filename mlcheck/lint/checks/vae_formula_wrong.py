@@ -54,8 +54,8 @@ def _judgements(facts: Facts, lines: Stretch) -> Iterator[Finding]:
         if isinstance(node, ast.BinOp) and (name := unevenly_scaled(node)) and _names_a_scale(name):
             facts.sites.seen[LOOKS_AT] += 1
             yield Finding(
-                f"`{name}` and its exponential are not of the same multiple: this divergence is not smallest where "
-                "both distributions are the same",
+                f"`{name}` and its exponential are scaled differently: this divergence is not smallest where both "
+                "distributions are the same",
                 lines.location(node),
                 help=f"with the logarithm of a deviation: `1 + 2 * {name} - mu.pow(2) - torch.exp(2 * {name})`",
             )

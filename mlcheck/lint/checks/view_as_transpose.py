@@ -40,11 +40,11 @@ def check(facts: Facts) -> Iterator[Finding]:
             if _merges_first(call, owner, sizes):
                 what = "the heads stand before the sequence, and are merged as if they stood behind it"
             elif _reorders(call, owner, sizes):
-                what = "the sizes are those of its shape in another order"
+                what = "the sizes of its shape are given in a different order"
             elif is_split_in_other_order(call, sizes):
                 what = "two dimensions were merged in one order and are taken apart in the other"
             elif is_merged_across(call, owner, sizes):
-                what = "a dimension is taken over the head of another that stands between"
+                what = "a dimension is moved across the one that stands between"
             elif is_joined_around(call, owner, sizes):
                 what = "the dimensions that are put together do not stand beside each other"
             elif is_sequence_as_map(call, owner, sizes):

@@ -124,8 +124,8 @@ def _by_other_names(facts: Facts) -> Iterator[Finding]:
                 continue
             model = ast.unparse(func.value)
             yield Finding(
-                f"No name of these weights {'has' if asked else 'lacks'} the `module.` that `{model}` "
-                f"{'asks for' if asked else 'does without'}: `strict=False` accepts that, and nothing is loaded",
+                f"{'None' if asked else 'All'} of the names in these weights begin with `module.`, and "
+                f"{'all' if asked else 'none'} of `{model}`'s do: `strict=False` accepts that, and nothing is loaded",
                 call.place.location,
                 help=f"load them into `{model}.module`" if asked else "take the prefix away, and leave `strict` out",
                 related=(saved.file.place(saved.node, saved.context).location,) if saved is not None else (),

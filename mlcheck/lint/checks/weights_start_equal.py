@@ -39,7 +39,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if not kinds or _is_overwritten(file, call, target.id):
                 continue
             if kinds <= _NORMS and value == 0 and _is_second(call, target.id):
-                yield _finding(call, "The scale of every normalisation layer is set again, to 0: nothing passes it")
+                yield _finding(call, "The scale of every normalisation layer is set to 0: nothing passes through it")
             elif value == 0 and _is_for_parts(call):
                 continue
             elif kinds <= _UNITS and not any(word in file.text for word in _COPIES) and not _is_alone(call, kinds):

@@ -114,7 +114,7 @@ def averaged(passed: Passed) -> str:
                 return "Missing values are filled with what is average in all data"
         case ast.BinOp(left=ast.BinOp(left=data, op=ast.Sub(), right=middle), op=ast.Div(), right=scale):
             if _is_scaled(passed, data, middle, scale):
-                return "Mean and deviation are those of all data"
+                return "Mean and standard deviation are computed on all data"
     return ""
 
 
