@@ -99,7 +99,7 @@ def _whole_file(facts: Facts) -> Iterator[Finding]:
             if call.function is None or file.called(made, where) != "torch.load":
                 continue
             entries = [node for node in call.function.nodes if _is_entry(node, given.id)]
-            if entries:
+            if entries and not any(_is_perhaps(node, given.id) for node in call.function.nodes):
                 yield Finding(
                     f"`{given.id}` holds more than the weights, as `{ast.unparse(entries[0])}`: none of its keys is a "
                     "parameter's, `strict=False` accepts that, and the model keeps the weights it had",
@@ -161,6 +161,14 @@ def _is_entry(node: ast.AST, name: str) -> bool:
     if not isinstance(node, ast.Subscript) or not is_name(node.value, name) or not isinstance(node.slice, ast.Constant):
         return False
     return node.slice.value in ("epoch", "optimizer", "opt", "optimizer_state_dict", "scheduler", "step", "iteration")
+
+
+def _is_perhaps(node: ast.AST, name: str) -> bool:
+    """`if "epoch" in checkpoint`: such a key may be there beside the weights, or not at all."""
+    match node:
+        case ast.Compare(left=ast.Constant(value=str()), ops=[ast.In()], comparators=[held]):
+            return is_name(held, name)
+    return False
 
 
 def _is_read(node: ast.AST) -> bool:

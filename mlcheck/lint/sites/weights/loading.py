@@ -32,7 +32,12 @@ def _into_nothing(file: File) -> Iterator[Finding]:
         for call in file.calls("update")
         if call.node in file.statements and isinstance(call.node.func, ast.Attribute)
     ]
-    found += [(node.value, node, context) for node, context in file.walk.subscripts if isinstance(node.ctx, ast.Store)]
+    added_to = {node.target for node in walk(file.module.source.tree) if isinstance(node, ast.AugAssign)}
+    found += [
+        (node.value, node, context)
+        for node, context in file.walk.subscripts
+        if isinstance(node.ctx, ast.Store) and node not in added_to  # `+=` writes into the model's own tensor
+    ]
     for state, node, context in found:
         match state:
             case ast.Call(func=ast.Attribute(value=owner, attr="state_dict"), args=[], keywords=[]):
