@@ -99,8 +99,14 @@ def import_from(m: Machine, node: ast.ImportFrom) -> None:
         m.bind(alias.asname or alias.name, value)
 
 
-def import_on_demand(m: Machine, module: ModuleInfo, name: str, seen: frozenset[str] = frozenset()) -> Value | None:
-    """A name that only a `from x import *` of this module can have brought. `seen`: where it was looked for."""
+def import_on_demand(
+    m: Machine, module: ModuleInfo, name: str, seen: set[tuple[str, str]] | None = None
+) -> Value | None:
+    """A name that only a `from x import *` of this module can have brought.
+
+    `seen`: where which name was looked for. Each is asked once, as ways through packages of stars are without number.
+    """
+    seen = set() if seen is None else seen
     for star in m.store.get(("stars", m.program.name_of(module))) or ():
         if star.startswith("!"):
             if star in ("!torch.nn", "!torch.optim", "!torch", "!torch.nn.functional", "!torch.utils.data"):
@@ -108,7 +114,8 @@ def import_on_demand(m: Machine, module: ModuleInfo, name: str, seen: frozenset[
                     return External(canonical(f"{star[1:]}.{name}"))
             continue
         source = m.facts.sites.files[star]
-        if star in seen or not (name in source.names or (source.hands_on_torch and not hasattr(builtins, name))):
+        handed_on = name in source.names or (source.hands_on_torch and not hasattr(builtins, name))
+        if not handed_on or (star, name) in seen:
             continue
         if (value := module_attribute(m, star, name, seen=seen)) is not None:
             return value
@@ -116,7 +123,7 @@ def import_on_demand(m: Machine, module: ModuleInfo, name: str, seen: frozenset[
 
 
 def module_attribute(
-    m: Machine, name: str, attribute: str, depth: int = 8, seen: frozenset[str] = frozenset()
+    m: Machine, name: str, attribute: str, depth: int = 8, seen: set[tuple[str, str]] | None = None
 ) -> Value | None:
     """`name.attribute` of a project module: what its top level bound, a submodule, or what it re-exports."""
     if name.startswith("?"):
@@ -126,19 +133,21 @@ def module_attribute(
         if inner in m.program.folders:
             return Module("?" + inner)
         return None
+    seen = set() if seen is None else seen
+    seen.add((name, attribute))
     module = m.program.modules[name]
     load(m, module)
     value: Value | None = m.store.get(("v", name, attribute))
     if value == Imported(name, attribute):  # `from . import layers` in a package: its own submodule
         value = None
     if isinstance(value, Imported):
-        return module_attribute(m, value.module, value.name, depth - 1, seen | {name}) if depth else None
+        return module_attribute(m, value.module, value.name, depth - 1, seen) if depth else None
     if value is None and f"{name}.{attribute}" in m.program.modules:
         # A library that a star import handed on hides the submodule of its name.
-        passed_on = import_on_demand(m, module, attribute, seen | {name}) if depth else None
+        passed_on = import_on_demand(m, module, attribute, seen) if depth else None
         return passed_on if passed_on == External(attribute) else Module(f"{name}.{attribute}")
     if value is None and depth:
-        value = import_on_demand(m, module, attribute, seen | {name})
+        value = import_on_demand(m, module, attribute, seen)
     return value
 
 

@@ -39,7 +39,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             around = [loop, *_functions(files, grads.place), *_functions(files, step.place)]
             if counted:
                 around = [loop, *(node for node in around if not any(part is loop for part in walk(node)))]
-            if not any(map(_divides, around)) and _is_mean(facts, grads):
+            if _is_mean(facts, grads) and not any(map(_divides, around)):
                 grows = "norm that is clipped" if clipped else "step"
                 yield Finding(
                     f"The gradients of several batches add up here, and nothing divides them: the {grows} grows with "
@@ -133,17 +133,16 @@ def _functions(files: dict[str, File], place: Place) -> Iterator[ast.AST]:
 def _divides(code: ast.AST) -> bool:
     """Whether anything is divided or scaled there, be it what it may, but for what is only reported."""
     nodes = walk(code)
-    reported = set(_reported(nodes))
-    for node in nodes:
-        if node in reported:
-            continue
-        if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div | ast.Mult):
-            return True
-        if isinstance(node, ast.Attribute) and (node.attr in _DIVIDING or "weight" in node.attr):
-            return True
-        if isinstance(node, ast.keyword) and node.arg == "reduction":
-            return True
-    return False
+    dividing = [node for node in nodes if _is_division(node)]
+    return bool(dividing) and not set(dividing) <= set(_reported(nodes))
+
+
+def _is_division(node: ast.AST) -> bool:
+    if isinstance(node, ast.BinOp | ast.AugAssign):
+        return isinstance(node.op, ast.Div | ast.Mult)
+    if isinstance(node, ast.Attribute):
+        return node.attr in _DIVIDING or "weight" in node.attr
+    return isinstance(node, ast.keyword) and node.arg == "reduction"
 
 
 def _reported(nodes: list[ast.AST]) -> Iterator[ast.AST]:
@@ -153,12 +152,13 @@ def _reported(nodes: list[ast.AST]) -> Iterator[ast.AST]:
     if not training:
         return
     needed = {name.id for node in training for name in walk(node) if isinstance(name, ast.Name)}
+    read = {line: {name.id for name in walk(line) if isinstance(name, ast.Name)} for line in lines}
     size = -1
     while size < len(needed):
         size = len(needed)
         for line in lines:
             if _gives(line) & needed or "grad" in ast.unparse(line):
-                needed |= {name.id for name in walk(line) if isinstance(name, ast.Name)}
+                needed |= read[line]
     for line in lines:
         if isinstance(line, ast.Return) or _reports(line, needed) or (_gives(line) and not _gives(line) & needed):
             yield from walk(line)

@@ -32,11 +32,10 @@ def _into_nothing(file: File) -> Iterator[Finding]:
         for call in file.calls("update")
         if call.node in file.statements and isinstance(call.node.func, ast.Attribute)
     ]
-    added_to = {node.target for node in walk(file.module.source.tree) if isinstance(node, ast.AugAssign)}
     found += [
         (node.value, node, context)
         for node, context in file.walk.subscripts
-        if isinstance(node.ctx, ast.Store) and node not in added_to  # `+=` writes into the model's own tensor
+        if isinstance(node.ctx, ast.Store) and ".state_dict()[" in file.text and not _is_added_to(context, node)
     ]
     for state, node, context in found:
         match state:
@@ -47,6 +46,11 @@ def _into_nothing(file: File) -> Iterator[Finding]:
                     file.place(node, context).location,
                     help=f"`{model}.load_state_dict(...)`",
                 )
+
+
+def _is_added_to(context: Context, target: ast.Subscript) -> bool:
+    """`model.state_dict()[key] += change`, which writes into the model's own tensor."""
+    return any(isinstance(node, ast.AugAssign) and node.target is target for node in walk(context.node))
 
 
 def _into_former(call: Call) -> Iterator[Finding]:
