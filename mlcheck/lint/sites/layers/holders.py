@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
@@ -34,8 +35,15 @@ def hidden_in_objects(sites: Sites, cls: Class, name: str) -> Iterator[Hidden]:
         if any(word in text_of(named) for word in _OPENS):
             continue
         inside = next(_with_layers(named), "")
-        if inside and not any(f".{inside}" in file.text for file in sites.files.values() if file is not named.file):
+        if inside and not any(
+            _reaches_in(file.text, name, inside, file is named.file) for file in sites.files.values()
+        ):
             yield Hidden(function, assigned, named, inside)
+
+
+def _reaches_in(text: str, name: str, inside: str, is_own: bool) -> bool:
+    """Whether a file names the layers from without; where the object's class stands, by the way to them."""
+    return re.search(rf"\b{name}\.{inside}\b" if is_own else rf"\.{inside}", text) is not None
 
 
 def _with_layers(cls: Class) -> Iterator[str]:
