@@ -131,11 +131,21 @@ def _is_opened(wrap: Call, node: ast.expr, name: str) -> bool:
     method = next((each for each in methods.values() if any(node is part for part in each.nodes)), None)
     made = wrap.file.value(node, method.inner)[0] if method is not None else node
     if not isinstance(made, ast.Call) or made.args or not isinstance(made.func, ast.Attribute):
-        return made is not node and _is_inner(made, name)
+        return (made is not node and _is_inner(made, name)) or _is_property(wrap, made, name)
     opener = methods.get(made.func.attr) if is_name(made.func.value, "self") else None
     found = list(returns(opener)) if opener is not None else []
     arms = [arm for each in found for arm in ([each.body, each.orelse] if isinstance(each, ast.IfExp) else [each])]
     return any(_is_inner(arm, name) for arm in arms) and all(_is_inner(arm, name) or _is(arm, name) for arm in arms)
+
+
+def _is_property(wrap: Call, node: ast.expr, name: str) -> bool:
+    """`self.net`, a property that returns `self.name.module` and nothing else."""
+    own = isinstance(node, ast.Attribute) and is_name(node.value, "self") and wrap.cls is not None
+    method = wrap.cls.find(node.attr) if own and wrap.cls is not None and isinstance(node, ast.Attribute) else None
+    if method is None or not any(is_name(each, "property") for each in method.node.decorator_list):
+        return False
+    found = list(returns(method))
+    return len(found) == 1 and _is_inner(found[0], name)
 
 
 def _computes_loss(loop: ast.AST, call: ast.Call, name: str) -> bool:
