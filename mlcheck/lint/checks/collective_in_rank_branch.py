@@ -3,10 +3,10 @@
 import ast
 from collections.abc import Iterator
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, Location
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call, Context, File, Sites, canonical
+from mlcheck.lint.nodes import is_name, walk
+from mlcheck.lint.sites import Call, Context, File, Function, Sites, canonical
 from mlcheck.lint.sites.branches import Branch, branches
 from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.origins import callers, returns
@@ -40,6 +40,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             others = [each for each in calls if each is not call]
         if guard is None:
             yield from _called_by_one(call)
+            yield from _let_through_by_one(call)
         if guard is None or call.argument("group") is not None or len(call.node.args) > 2:
             continue
         if not any(_answers(other, call, guard) for other in others):
@@ -104,6 +105,42 @@ def _called_by_one(call: Call) -> Iterator[Finding]:
             help=f"move `{name}` out of the function, behind the branch of the one rank",
             related=(above[0].place.location,),
         )
+
+
+def _let_through_by_one(call: Call) -> Iterator[Finding]:
+    """A decorator of the project calls the function on one rank alone; here it waits for all, itself or in a helper."""
+    if conditions(call.context) or call.argument("group") is not None or len(call.node.args) > 2:
+        return
+    function = call.function
+    for place in (call, *(callers(call.file.sites, function) if function is not None and function.cls is None else ())):
+        within = place.function
+        guard = _guard_of_decorators(within) if within is not None and not conditions(place.context) else None
+        if within is not None and guard is not None:
+            yield Finding(
+                f"`{call.name.rpartition('.')[2]}` needs all ranks, and its decorator runs `{within.name}` on one: "
+                "it hangs forever",
+                place.place.location,
+                help=f"leave it out of `{within.name}`, and do it on all ranks before",
+                related=(guard,) if place is call else (guard, call.place.location),
+            )
+
+
+def _guard_of_decorators(function: Function) -> Location | None:
+    """Where a decorator asks for the one rank; None where it may call the function on others too."""
+    for decorator in function.node.decorator_list:
+        maker = function.file.resolve(decorator, function.defined.context)
+        if not isinstance(maker, Function) or not maker.parameters:
+            continue
+        given = next(iter(maker.parameters))
+        runs = [
+            found
+            for found in maker.file.calls(given)
+            if is_name(found.node.func, given) and any(found.node is node for node in maker.nodes)
+        ]
+        guards = [_guard(found) for found in runs]
+        if len(runs) == 1 and guards[0] is not None:
+            return maker.file.place(guards[0].test, runs[0].context).location
+    return None
 
 
 def _guard(call: Call) -> ast.If | None:
