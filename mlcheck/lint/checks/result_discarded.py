@@ -67,8 +67,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 )
     for call, variable in dropped_answers(sites):
         yield Finding(
-            f"`{ast.unparse(call.node)}` returns what it detached, and this line drops it: `{variable.id}` keeps its "
-            "graph",
+            f"`{ast.unparse(call.node)}` returns something new, and this line drops it: `{variable.id}` stays what it "
+            "was",
             call.place.location,
             help=f"write `{variable.id} = {ast.unparse(call.node)}`",
         )
