@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import before_methods, walk
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.data.pictures import KEEPS, is_picture
+from mlcheck.lint.sites.data.pictures import before_copies, is_picture
 from mlcheck.lint.sites.latest import latest, origin, source
 from mlcheck.lint.sites.layers.dimensions import dimension, fed_to, of_linear, positions, projected, unpacked
 from mlcheck.lint.sites.layers.feature_maps import is_joined_around
@@ -76,7 +76,7 @@ def _parts(call: Call) -> tuple[ast.expr | None, list[ast.expr]]:
         owner = func.value
     if len(sizes) == 1 and isinstance(sizes[0], ast.Tuple | ast.List):
         sizes = list(sizes[0].elts)
-    return before_methods(owner, KEEPS), sizes
+    return before_copies(call.file, owner, call.context), sizes
 
 
 def _of_time_first(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:

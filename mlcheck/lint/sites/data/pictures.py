@@ -13,6 +13,8 @@ from mlcheck.lint.sites.scopes import Context
 KEEPS = frozenset(
     ["contiguous", "clone", "float", "double", "half", "astype", "copy", "to", "cuda", "cpu", "numpy", "detach", "long"]
 )
+_ELEMENTWISE = ("div", "mul", "add", "sub", "div_", "mul_", "add_", "sub_", "clamp", "type")
+_KEEPERS = ("torch.from_numpy", "torch.as_tensor", "torch.tensor", "numpy.ascontiguousarray", "numpy.asarray")
 _READERS = frozenset(
     [
         *("cv2.imread", "PIL.Image.open", "matplotlib.pyplot.imread", "matplotlib.image.imread"),
@@ -26,6 +28,21 @@ _COPIES = frozenset(
     ]
 )
 _FACTORIES = frozenset(["numpy.zeros", "numpy.ones", "numpy.empty", "numpy.full"])
+
+
+def before_copies(file: File, owner: ast.expr, context: Context) -> ast.expr:
+    """`image` of `torch.from_numpy(image).float().div(255)`: the calls that keep the order of what they are given."""
+    while isinstance(owner, ast.Call):
+        plain = before_methods(owner, KEEPS)
+        match plain:
+            case ast.Call(func=ast.Attribute(value=inner, attr=name), args=[ast.Constant()]) if name in _ELEMENTWISE:
+                plain = inner
+            case ast.Call(args=[ast.Name() as inner]) if file.called(plain, context) in _KEEPERS:
+                plain = inner
+        if plain is owner:
+            break
+        owner = plain
+    return owner
 
 
 def is_picture(file: File, node: ast.expr, context: Context, channels: str, depth: int = 8) -> bool:
