@@ -63,6 +63,13 @@ def _averaged_at_once(function: Function) -> Iterator[Finding]:
                 metric = _metric_of(function, value)
                 if metric and _gives_batches(function, turn.iter) and not _is_one_by_one(function, turn):
                     yield _finding(metric, function.place(node), function.place(value))
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.ListComp(elt=value, generators=[turn])) if (
+                not turn.ifs
+            ):
+                metric = _metric_of(function, value)
+                mean = _mean_of(function, node, name) if metric else None
+                if mean is not None and _gives_batches(function, turn.iter) and not _is_one_by_one(function, turn):
+                    yield _finding(metric, function.place(mean), function.place(value))
 
 
 def _gives_batches(function: Function, over: ast.expr) -> bool:
@@ -134,7 +141,7 @@ def _perplexity(function: Function, value: ast.expr | None) -> str:
     return "perplexity" if of_torch in _LOSSES or _LOSS.search(last_name(made.func)) else ""
 
 
-def _mean_of(function: Function, loop: ast.For, name: str) -> ast.expr | None:
+def _mean_of(function: Function, loop: ast.For | ast.Assign, name: str) -> ast.expr | None:
     """Where the values are averaged, behind the loop."""
     means = (f"sum({name}) / len({name})", f"np.mean({name})", f"mean({name})", f"statistics.mean({name})")
     for node in function.nodes:
