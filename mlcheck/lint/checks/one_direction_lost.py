@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import is_name, reads_of, stores_of
 from mlcheck.lint.sites import File, Function
 from mlcheck.lint.sites.layers.modules import module_classes
 from mlcheck.lint.sites.layers.recurrent import outputs
@@ -22,6 +23,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         for function in cls.methods.values():
             if "-1" in function.text:
                 yield from _last_steps(facts, cls.file, function)
+                yield from _last_state(facts, cls.file, function)
 
 
 def _last_steps(facts: Facts, file: File, function: Function) -> Iterator[Finding]:
@@ -39,6 +41,29 @@ def _last_steps(facts: Facts, file: File, function: Function) -> Iterator[Findin
                 f"`{ast.unparse(node)}` is the last step of both directions: the backward one has read only that step",
                 function.place(node).location,
                 help="`torch.cat([h[-2], h[-1]], dim=1)` of the state: the last of each direction",
+                related=(made.layer.place.location,),
+            )
+
+
+def _last_state(facts: Facts, file: File, function: Function) -> Iterator[Finding]:
+    """`_, h = self.rnn(x)` and `h[-1]`, where nothing else of `h` is read: that is the state of the way back alone."""
+    for line in function.all(ast.Assign):
+        target = line.targets[0]
+        made = outputs(file, line.value, function.inner) if isinstance(target, ast.Tuple) else None
+        if made is None or not made.both_ways or not isinstance(target, ast.Tuple) or len(target.elts) != 2:
+            continue
+        facts.sites.seen[LOOKS_AT] += 1
+        out, state = target.elts
+        state = state.elts[0] if isinstance(state, ast.Tuple) else state
+        if not isinstance(state, ast.Name) or not isinstance(out, ast.Name) or reads_of(function.nodes, out.id):
+            continue
+        reads = reads_of(function.nodes, state.id)
+        parts = [n for n in function.all(ast.Subscript) if is_name(n.value, state.id) and ast.unparse(n.slice) == "-1"]
+        if len(reads) == len(parts) == 1 and len(stores_of(function.nodes, state.id)) == 1:
+            yield Finding(
+                f"`{ast.unparse(parts[0])}` is the state of the way back alone: what the way forth has read is lost",
+                function.place(parts[0]).location,
+                help=f"`torch.cat([{state.id}[-2], {state.id}[-1]], dim=1)`",
                 related=(made.layer.place.location,),
             )
 

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, stores_of
+from mlcheck.lint.nodes import is_name, last_name, stores_of
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.data.collating import padded_by_collate
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import module_classes
 from mlcheck.lint.sites.layers.recurrent import Outputs, outputs
+from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "padded sequence"
@@ -30,13 +31,31 @@ def check(facts: Facts) -> Iterator[Finding]:
         name = _padded(call)
         if call.function is None or not name or not isinstance(first, bool):
             continue
-        for node in _last_of(call, call.function, name, first):
-            yield Finding(
-                f"`{ast.unparse(node)}` is the last position of the padded batch: padding, for all but the longest",
-                call.file.place(node, call.context).location,
-                help="take the last state that the layer returns (`h_n[-1]`), or gather at `lengths - 1`",
-                related=(call.place.location,),
-            )
+        for where, held in ((call, name), *_answered(facts, call, name)):
+            for node in _last_of(where, where.function, held, first) if where.function is not None else ():
+                yield Finding(
+                    f"`{ast.unparse(node)}` is the last position of the padded batch: padding, for all but the longest",
+                    where.file.place(node, where.context).location,
+                    help="take the last state that the layer returns (`h_n[-1]`), or gather at `lengths - 1`",
+                    related=(call.place.location,),
+                )
+
+
+def _answered(facts: Facts, call: Call, name: str) -> Iterator[tuple[Call, str]]:
+    """`out, state = self.encode(x, lengths)`, a method that returns what it padded: the calls, and the name there."""
+    answers = list(returns(call.function)) if call.function is not None else []
+    if len(answers) != 1 or call.function is None:
+        return
+    parts = list(answers[0].elts) if isinstance(answers[0], ast.Tuple) else [answers[0]]
+    places = [number for number, part in enumerate(parts) if is_name(part, name)]
+    if len(places) != 1 or any(node.lineno > call.node.lineno for node in stores_of(call.function.nodes, name)):
+        return
+    for above in callers(facts.sites, call.function):
+        for line in above.function.all(ast.Assign) if above.function is not None else ():
+            target = line.targets[0] if line.value is above.node else None
+            held = list(target.elts) if isinstance(target, ast.Tuple) else [target]
+            if len(held) == len(parts) and isinstance(kept := held[places[0]], ast.Name):
+                yield above, kept.id
 
 
 def _never_packed(facts: Facts) -> Iterator[Finding]:
