@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 from pathlib import Path
 
 import pytest
@@ -58,3 +60,14 @@ def test_page_of_a_lint_rule_shows_more_than_one_way_to_be_wrong_and_to_be_right
     assert kinds.count("bad") >= 4
     assert kinds.count("good") >= kinds.count("bad")
     assert any(len(example.files) > 1 for example in rule.examples if example.kind == "bad")
+
+
+def lines(example: Example) -> list[str]:
+    return [re.sub(r"# error\b.*", "", line).strip() for code in example.files.values() for line in code.splitlines()]
+
+
+@pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.name) for rule in RULES if By.LINT in rule.by])
+def test_page_begins_with_a_wrong_program_and_the_same_corrected(rule: Rule) -> None:
+    """`mlcheck explain` shows these two side by side."""
+    wrong, right = (next(each for each in rule.examples if each.kind == kind) for kind in ("bad", "good"))
+    assert SequenceMatcher(None, lines(wrong), lines(right), autojunk=False).ratio() > 0.5
