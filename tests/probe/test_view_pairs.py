@@ -117,3 +117,33 @@ def test_views_that_the_step_makes_and_finds_again() -> None:
 
 def test_samples_in_order_that_are_to_tell_the_next_are_no_views() -> None:
     assert ask("batch-mixing", of_samples(paired(torch.arange(N).roll(-1), 0.0))).outcome is not Outcome.WARN
+
+
+def all_by_all(target: Tensor, own: float | None = None) -> Any:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        codes = F.normalize(model(torch.cat([batch[0], batch[1]])), dim=1)
+        scores = codes @ codes.T / 0.2
+        return F.cross_entropy(scores if own is None else scores.fill_diagonal_(own), target)
+
+    return loss
+
+
+def test_views_set_against_themselves() -> None:
+    verdict = ask("batch-mixing", of_views(all_by_all(torch.arange(2 * N).roll(N))))
+    says(verdict, Outcome.WARN, "sets each view against itself", "never its target")
+
+
+@pytest.mark.parametrize("own", [-float("inf"), -1e9, 0.0])
+def test_the_diagonal_is_masked(own: float) -> None:
+    assert ask("batch-mixing", of_views(all_by_all(torch.arange(2 * N).roll(N), own))).outcome is not Outcome.WARN
+
+
+def without_itself(model: nn.Module, batch: Any) -> Tensor:
+    codes = F.normalize(model(torch.cat([batch[0], batch[1]])), dim=1)
+    others = (codes @ codes.T / 0.2)[~torch.eye(2 * N, dtype=torch.bool)].view(2 * N, 2 * N - 1)
+    partner = torch.cat([torch.arange(N) + N - 1, torch.arange(N)])
+    return F.cross_entropy(others, partner)
+
+
+def test_the_diagonal_is_left_out() -> None:
+    assert ask("batch-mixing", of_views(without_itself)).outcome is not Outcome.WARN

@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.loss.pairing import Pairing, Strayed
+from mlcheck.probe.measure.loss.self_pairs import SelfPairs
 from mlcheck.probe.measure.loss.view_pairs import ViewPairs
 from mlcheck.probe.measure.model.exchanges import SINGLE_PRECISION_ROUNDING
 from mlcheck.probe.measure.model.independence import ROUNDING, BatchIndependence
@@ -16,7 +17,9 @@ _MANY = 1e3
 _FEW_ROWS = 4
 
 
-def check(seen: BatchIndependence, pairing: Pairing | None, views: ViewPairs | None) -> Verdict:
+def check(
+    seen: BatchIndependence, pairing: Pairing | None, views: ViewPairs | None, selves: SelfPairs | None
+) -> Verdict:
     if seen.displaced:
         return _displaced(seen)
     if seen.swallowed:
@@ -25,6 +28,8 @@ def check(seen: BatchIndependence, pairing: Pairing | None, views: ViewPairs | N
         return _strayed(pairing)
     if views and len(views.mistaken) == views.asked >= _FEW_ROWS:
         return _mistaken(views)
+    if selves and selves.kept_in:
+        return _with_itself(selves)
     if seen.refused:
         reason = f"changed for this probe, the program raised {seen.refused}; as it is, it does not"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=seen.rows)
@@ -90,6 +95,15 @@ def _mistaken(views: ViewPairs) -> Verdict:
     )
     how = "look at how the views are put together: after cat, the other view of row i is i + n; after stack, i ^ 1"
     return Verdict(Outcome.WARN, message, findings=(Finding(message, views.place, help=how),), looked_at=views.asked)
+
+
+def _with_itself(selves: SelfPairs) -> Verdict:
+    message = (
+        "the loss sets each view against itself: the largest score of a row stands in its own column, which is never "
+        f"its target, in all {selves.rows} rows"
+    )
+    how = "fill the diagonal of the scores with -inf before the cross-entropy"
+    return Verdict(Outcome.WARN, message, findings=(Finding(message, selves.place, help=how),), looked_at=selves.rows)
 
 
 def _reshaped(pairing: Pairing, one: Strayed) -> Verdict:

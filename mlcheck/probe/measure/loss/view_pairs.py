@@ -58,7 +58,7 @@ class ViewPairs:
         views = [name for name, leaf in islice(leaves(batch), _MOST_VIEWS) if leaf.ndim > 1]
         if size is None or size < _FEW or not views:
             raise NotMeasured("the batch has no samples that a loss could look for views of")
-        call = _scored(trial, batch)
+        call = scored_views(trial, batch)
         if call is None:
             raise NotMeasured("no loss looks for a view among those of the batch")
         if len(views) == 1 and not _drawn_in_step(trial, batch, call):
@@ -108,7 +108,7 @@ class _Table:
         values[sample] = others if not values.is_floating_point() else 0.5 * (others + values.roll(2, 0)[sample])
         call = None
         with suppress(Exception):  # a program may refuse a sample that is made of two
-            call = _scored(self._trial, changed)
+            call = scored_views(self._trial, changed)
         if call is None or call.input.shape != self._call.input.shape:
             return set(), set()
         moved = (call.input != self._call.input).double()
@@ -119,11 +119,11 @@ class _Table:
 
 def _drawn_in_step(trial: Trial, batch: Any, call: LossCall) -> bool:
     """Whether the scores of the same batch are others under other random numbers, dropout aside."""
-    again = _scored(trial, batch, seed=1)
+    again = scored_views(trial, batch, seed=1)
     return again is not None and again.input.shape == call.input.shape and not torch.equal(again.input, call.input)
 
 
-def _scored(trial: Trial, batch: Any, seed: int = 0) -> LossCall | None:
+def scored_views(trial: Trial, batch: Any, seed: int = 0) -> LossCall | None:
     """The cross-entropy over the batch's own views, of targets that the program makes, where no norm mixes samples."""
     watch = LossWatch(keep_dropout=False)
     with restored(trial), stilled(trial), _RunningStatistics(), watch:
