@@ -175,6 +175,42 @@ def test_columns_that_spread_by_one_before_they_were_scaled(centre: float, told:
     assert ask("splits-scaled-differently", trial).outcome is told
 
 
+def measured(seed: int, decimals: int = 2) -> Tensor:
+    """Rows of eight quantities, as somebody wrote them down."""
+    drawn = torch.randn(320, 8, generator=torch.Generator().manual_seed(seed))
+    kinds = torch.tensor([[13.0, 0.8], [2.3, 1.1], [2.4, 0.3], [19.0, 3.3], [2.0, 1.0], [5.0, 2.3], [1.6, 0.6], [3, 1]])
+    return ((drawn * kinds[:, 1] + kinds[:, 0]) * 10**decimals).round() / 10**decimals
+
+
+def standardised(rows: Tensor) -> Tensor:
+    return (rows - measured(1).mean(0)) / measured(1).std(0)
+
+
+def judged(training: Tensor, validation: Tensor) -> Any:
+    splits = [TensorDataset(x, torch.arange(len(x)) % 5) for x in (training, validation)]
+    return ask("splits-scaled-differently", trial_on(*splits, model=mlp(training.shape[1])))
+
+
+@pytest.mark.parametrize("rows", [320, 35])
+def test_validation_as_it_was_measured(rows: int) -> None:
+    verdict = judged(standardised(measured(1)), measured(2)[:rows])
+    says(verdict, Outcome.WARN, "standardised in training and not in validation", "8 columns", "2 decimals at most")
+
+
+def test_decimals_that_are_no_raw_values() -> None:
+    """Both standardised, both raw, stored with few decimals, later and elsewhere, and flags that neither scales."""
+    train, flags = standardised(measured(1)), (measured(3) > measured(3).mean(0)).float()
+    for training, validation in (
+        (train, standardised(measured(2))),
+        (train, standardised(measured(2))[:35]),
+        (measured(1), measured(2)),
+        (train, (standardised(measured(2)) * 1000).round() / 1000),
+        (train, standardised(measured(2) + 1.5)),
+        (torch.cat([train[:, :3], flags], 1), torch.cat([standardised(measured(2))[:, :3], flags.roll(5, 0)], 1)),
+    ):
+        says(judged(training, validation), Outcome.PASS)
+
+
 def test_columns_that_one_split_lacks_are_rare() -> None:
     rare = (torch.rand(640, 40, generator=torch.Generator().manual_seed(0)) < 0.002).float()
     y = torch.zeros(320, dtype=torch.long)

@@ -8,6 +8,7 @@ from torch import Tensor
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.data.left_raw import LeftRaw, left_raw
 from mlcheck.probe.measure.data.passes import Field, Passes
 from mlcheck.probe.measure.data.range_shift import RangeShift, range_shift
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
@@ -40,6 +41,9 @@ def check(passes: Passes, first: FirstLoss | None) -> Verdict:
             continue
         if _apart(ratios) or _unscaled(ratios, _shifts(trained, tested)):
             findings.append(_fault(trained, tested, ratios))
+            figures.append(_figure(trained, tested))
+        elif raw := left_raw(name, passes.training, passes.validation):
+            findings.append(_raw(trained, tested, raw))
             figures.append(_figure(trained, tested))
         elif shift := range_shift(name, trained, tested, passes.training, passes.validation):
             findings.append(_elsewhere(trained, tested, shift))
@@ -127,6 +131,17 @@ def _fault(trained: Field, tested: Field, ratios: Tensor) -> Finding:
         f"{trained.low:.3g} to {trained.high:.3g}, validation from {tested.low:.3g} to {tested.high:.3g}",
         help="scale validation and test data with the numbers found on the training data",
         numbers={"ratio of spreads": middle},
+    )
+
+
+def _raw(trained: Field, tested: Field, raw: LeftRaw) -> Finding:
+    how = f"with {raw.decimals} decimals at most" if raw.decimals else "as whole numbers"
+    return Finding(
+        f"`{trained.place}` is standardised in training and not in validation: {raw.standard} columns have mean 0 and "
+        f"deviation 1 in training, and in validation {raw.written} of them hold values as they were measured, {how}, "
+        f"from {tested.low:.4g} to {tested.high:.4g}",
+        help="subtract the training data's mean from validation and test data too, and divide by its deviation",
+        numbers={"columns": float(raw.written)},
     )
 
 
