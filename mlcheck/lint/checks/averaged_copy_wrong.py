@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
 from mlcheck.core.finding import Finding
@@ -10,7 +10,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import is_name, last_name, loads, walk
 from mlcheck.lint.sites import Context, File, Function
-from mlcheck.lint.sites.origins import callers, origins
+from mlcheck.lint.sites.origins import Origin, callers, origins
 from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.sites.training.swapping import kept_for_nothing, never_given_back
 from mlcheck.lint.sites.weights.filled_tables import filled_by
@@ -148,10 +148,15 @@ def _is_same_model(average: Average, source: ast.expr, file: File, context: Cont
         return False
     mine = origins(average.file, model_in(average.loop.iter), average.function.inner)
     theirs = origins(file, model_in(source), context)
-    if {id(origin.node) for origin in mine} == {id(origin.node) for origin in theirs}:
+    if set(map(_made_by, mine)) == set(map(_made_by, theirs)):
         return True
     known = not all(isinstance(origin.node, ast.Name | ast.Attribute) for origin in (*mine, *theirs))
     return not known and model == average.model
+
+
+def _made_by(origin: Origin) -> Hashable:
+    """What makes it, and by which calls that is reached: each call of a function makes another model."""
+    return id(origin.node), origin.entered.way if origin.entered is not None else ()
 
 
 def _shares_items(average: Average) -> Iterator[Finding]:
