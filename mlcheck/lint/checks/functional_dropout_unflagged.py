@@ -166,7 +166,8 @@ def _is_stored(helper: Function, name: str) -> bool:
 
 def _is_always_on(call: Call, rate: ast.expr | None, attention: bool) -> bool:
     name = call.cls.name.lower().replace("_", "") if call.cls is not None else ""
-    if any(word in name for word in _ON_PURPOSE):
+    asked = [ast.unparse(test).lower().replace("_", "") for test in conditions(call.context)]
+    if any(word in text for word in _ON_PURPOSE for text in (name, *asked)):
         return False
     if in_branch_of_mode(call) or (not attention and call.argument("training", 2) is not None):
         return False

@@ -1,6 +1,7 @@
 """loss-rewrapped: a backward from a new tensor that holds the loss's value and nothing of its graph."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -31,13 +32,28 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="compute it from the probabilities themselves",
         )
     for backward in facts.backwards:
-        if backward.severed is not None:
+        if backward.severed is not None and not _is_of_no_tensor(facts.sites.call_at(backward.severed)):
             yield Finding(
                 "The loss is cut off from the model here: its `backward()` reaches no parameter",
                 backward.severed.location,
                 help="call `backward()` on the loss itself; take `item()` or `detach()` only for what is logged",
                 related=(backward.place.location,),
             )
+
+
+def _is_of_no_tensor(call: Call | None) -> bool:
+    """Whether it makes a tensor of what a test around it says is none: there is no graph to lose."""
+    given = ast.unparse(call.node.args[0]) if call is not None and call.node.args else ""
+    for outer in call.context.outwards() if call is not None and given else ():
+        if outer.kind in ("function", "lambda", "loop"):
+            break
+        if isinstance(outer.node, ast.If):
+            test, holds = outer.node.test, outer.arm == "body"
+            while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+                test, holds = test.operand, not holds
+            if not holds and re.fullmatch(rf"isinstance\({re.escape(given)}, [\w.]*Tensor\)", ast.unparse(test)):
+                return True
+    return False
 
 
 def _collected(facts: Facts) -> Iterator[Finding]:

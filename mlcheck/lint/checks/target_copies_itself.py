@@ -24,7 +24,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         places += [function.place(node) for function in file.functions for node in _by_key(function)]
     for place in {place.spot: place for place in places}.values():
         where = facts.sites.at(place.path)
-        if where is not None and not _is_gone_through(where, place.node):
+        if where is not None and (not _is_gone_through(where, place.node) or _tells_apart(where, place.node)):
             continue
         alias = _alias(where, place.node) if where is not None else None
         yield Finding(
@@ -74,6 +74,19 @@ def _is_gone_through(file: File, node: ast.AST) -> bool:
         return True
     loops = (each for each in walk(file.module.source.tree) if isinstance(each, ast.For | ast.comprehension))
     return any(part is node for loop in loops for part in walk(loop.iter))
+
+
+def _tells_apart(file: File, node: ast.AST) -> bool:
+    """`for p, q in zip(...): if p is q: continue`: it reckons with weights that both share."""
+    loops = (each for each in walk(file.module.source.tree) if isinstance(each, ast.For))
+    loop = node if isinstance(node, ast.For) else next((each for each in loops if each.iter is node), None)
+    brought = {part.id for part in walk(loop.target) if isinstance(part, ast.Name)} if loop is not None else set()
+    asked = (each for each in walk(loop) if isinstance(each, ast.Compare)) if loop is not None else ()
+    return any(
+        isinstance(each.ops[0], ast.Is | ast.IsNot)
+        and {ast.unparse(each.left), ast.unparse(each.comparators[0])} <= brought
+        for each in asked
+    )
 
 
 def _alias(file: File, copied: ast.AST) -> Place | None:

@@ -9,7 +9,7 @@ from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Call, Class, Context, File, Function, Named, ProjectModule, Sites
 from mlcheck.lint.sites.gpus import is_gpu, renumbered, written_as_list
-from mlcheck.lint.sites.origins import callers
+from mlcheck.lint.sites.origins import callers, origins
 
 LOOKS_AT = "environment variable"
 WORDS = ("CUDA", "VISIBLE")
@@ -33,7 +33,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             if value == _KEY:
                 yield from renumbered(file, node, context)
                 yield from written_as_list(file, node, context)
-                used = None if _runs_elsewhere(file, context) else _first_use(file, node, context)
+                kept = _runs_elsewhere(file, context) or _is_passed_on(file, node, context)
+                used = None if kept else _first_use(file, node, context)
                 if used is not None:
                     yield Finding(
                         f"`{_KEY}` is set after CUDA was initialised: the choice may be ignored",
@@ -59,6 +60,15 @@ def _runs_elsewhere(file: File, context: Context) -> bool:
     """Whether it is set in a function within a function, which may be handed to a process of its own."""
     function = file.function_around(context)
     return function is not None and function.defined.context.kind == "function"
+
+
+def _is_passed_on(file: File, node: ast.AST, context: Context) -> bool:
+    """`os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.pop("HIP_VISIBLE_DEVICES")`: the choice was made before."""
+    function = file.function_around(context)
+    lines = function.nodes if function is not None else file.module.source.tree.body
+    value = next((line.value for line in lines if isinstance(line, ast.Assign) and node in line.targets), None)
+    found = [ast.unparse(each.node) for each in origins(file, value, context)] if value is not None else []
+    return bool(found) and all("environ" in text and "VISIBLE_DEVICES" in text for text in found)
 
 
 def _in_another_shell(facts: Facts) -> Iterator[Finding]:

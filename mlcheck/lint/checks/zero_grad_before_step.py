@@ -6,8 +6,9 @@ from itertools import chain
 
 from mlcheck.core.finding import Finding, Location, first_of_each_line
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import last_name, own_nodes
+from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.training.written_steps import cleared_between
 
 LOOKS_AT = "optimizer step"
@@ -65,7 +66,18 @@ def _seen(facts: Facts) -> Iterator[Finding]:
     for step in facts.steps:
         for grads in step.grads:
             if grads.kind == "erased" and grads.place is not None and (step.always or grads.place.spot in at_once):
-                yield _erased(grads.place.location, step.place.location)
+                if not _is_asked_for(facts, grads.place, step.place):
+                    yield _erased(grads.place.location, step.place.location)
+
+
+def _is_asked_for(facts: Facts, cleared: Place, stepped: Place) -> bool:
+    """`if ignored: optimizer.zero_grad()` before a step that comes either way, by what a caller asks."""
+    clear, step = facts.sites.call_at(cleared), facts.sites.call_at(stepped)
+    if clear is None or step is None or clear.function is None or clear.function is not step.function:
+        return False
+    behind = conditions(step.context)
+    own = [test for test in conditions(clear.context) if test not in behind]
+    return any(isinstance(test, ast.Name) and test.id in clear.function.parameters for test in own)
 
 
 def _between_losses(facts: Facts) -> Iterator[Finding]:

@@ -23,6 +23,8 @@ def fills_all(call: Call) -> bool:
     loop = call.loops[0].node if call.loops else None
     if not isinstance(loop, ast.For) or not ast.unparse(loop.iter).endswith((".parameters()", ".named_parameters()")):
         return False
+    if "[" in ast.unparse(loop.iter):  # one layer of several, such as the last
+        return False
     if isinstance(named, str) and canonical(named) in INITS and call.node.args:
         filled: ast.expr = call.node.args[0]
     elif isinstance(func, ast.Attribute) and func.attr == "fill_" and call.constant("value", 0) not in (0, UNKNOWN):
