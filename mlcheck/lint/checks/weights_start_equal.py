@@ -5,19 +5,19 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_name, last_name, loads, walk
-from mlcheck.lint.sites import Call, Class, Context, File, Function, canonical
+from mlcheck.lint.nodes import loads, walk
+from mlcheck.lint.sites import Call, Context, File, Function, canonical
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.asked_classes import classes_asked, kinds_left
 from mlcheck.lint.sites.layers.factors import zero_product
 from mlcheck.lint.sites.layers.flooding import FILLS, INITS, fills_all
+from mlcheck.lint.sites.layers.lone_layers import is_alone, is_for_parts, is_last_turn
 from mlcheck.lint.sites.layers.modules import LEARNING, module_classes
 
 LOOKS_AT = "initialisation"
 _NORMS = frozenset(name for name in LEARNING if "Norm" in name)
 _COPIES = ("copy_(", "copy_params", "load_state_dict")
 _COUNTS = ("builtins.range", "builtins.zip", "builtins.len")
-_DEPTH = 3
 _APART = ("PReLU", "Embedding")
 """Layers whose weights get gradients of their own however they start: one number a channel, or a row an index."""
 _UNITS = frozenset(name for name in LEARNING - _NORMS if not any(word in name for word in _APART))
@@ -36,13 +36,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             kinds = (
                 _kinds(file, call.context, target.id) or kinds_left(call, target.id) or _kinds_in_chain(call, target.id)
             )
-            if not kinds or _is_overwritten(file, call, target.id):
+            if not kinds or is_last_turn(call) or _is_overwritten(file, call, target.id):
                 continue
             if kinds <= _NORMS and value == 0 and _is_second(call, target.id):
                 yield _finding(call, "The scale of every normalisation layer is set to 0: nothing passes through it")
-            elif value == 0 and _is_for_parts(call):
+            elif value == 0 and is_for_parts(call):
                 continue
-            elif kinds <= _UNITS and not any(word in file.text for word in _COPIES) and not _is_alone(call, kinds):
+            elif kinds <= _UNITS and not any(word in file.text for word in _COPIES) and not is_alone(call, kinds):
                 yield _finding(call, "All weights of these layers start equal: their units get equal gradients")
     for cls in facts.sites.once(module_classes):
         forward = cls.methods.get("forward")
@@ -132,77 +132,6 @@ def _runs_through(forward: Function, layers: ast.Attribute) -> bool:
                 if plain and loads(line.value, ast.unparse(loop.target)):
                     return True
     return False
-
-
-def _is_alone(call: Call, kinds: set[str]) -> bool:
-    """Whether the loop is over a module or a part of it with a single such layer: a head that starts at zero."""
-    loop = call.loops[0].node if call.loops else None
-    over = loop.iter if isinstance(loop, ast.For) else None
-    part = over.func.value if isinstance(over, ast.Call) and isinstance(over.func, ast.Attribute) else None
-    cls = call.function.cls if call.function is not None else None
-    layers = {kind.rpartition(".")[2] for kind in kinds}
-    if cls is None or part is None:
-        return False
-    if is_name(part, "self"):
-        own = list(_parts(cls))
-        parts = sum(_made(value, layers) for _, value in own)
-        hidden = parts == 0 and any(_is_out_of_sight(each, value) for each, value in own)
-        return parts == 1 or (hidden and _made(call.file.module.source.tree, layers) == 1)
-    if not isinstance(part, ast.Attribute) or ast.unparse(part.value) != "self":
-        return False
-    made = _values(cls, part.attr)
-    return len(made) == 1 and _made(made[0], layers) == 1
-
-
-def _is_for_parts(call: Call) -> bool:
-    """Whether the function around is applied to parts alone: `self.head[-1].apply(zero)`, a branch that starts at 0."""
-    function, file = call.function, call.file
-    given = [each for each in file.calls("apply") if each.node.args and function is not None]
-    owners = [
-        each.node.func.value
-        for each in given
-        if file.resolve(each.node.args[0], each.context) is function and isinstance(each.node.func, ast.Attribute)
-    ]
-    return bool(owners) and all(isinstance(owner, ast.Subscript | ast.Attribute) for owner in owners)
-
-
-def _values(cls: Class, attribute: str) -> list[ast.expr]:
-    return [assigned.value for _, assigned in cls.attributes.get(attribute, ()) if assigned.value is not None]
-
-
-def _parts(cls: Class, depth: int = _DEPTH) -> Iterator[tuple[Class, ast.AST]]:
-    """What the attributes of a module hold, with the class that it stands in: what its own classes make is of it too.
-
-    A part that is made in a comprehension comes twice, as do all those of a part of a part.
-    """
-    for base in cls.line:
-        for value in (value for name in base.attributes for value in _values(base, name)):
-            yield base, value
-            for node in walk(value) if depth else ():
-                named = base.file.resolve(node.func, base.defined.inner) if isinstance(node, ast.Call) else None
-                for _ in range(1 + _is_repeated(value, node)):
-                    if isinstance(named, Function):
-                        yield base, named.node
-                    elif isinstance(named, Class):
-                        yield from _parts(named, depth - 1)
-
-
-def _is_out_of_sight(cls: Class, value: ast.AST) -> bool:
-    """`PARTS["body"](width)`: made by something that the text does not tell."""
-    calls = (node for node in walk(value) if isinstance(node, ast.Call))
-    return any(cls.file.resolve(node.func, cls.defined.inner) is None for node in calls)
-
-
-def _made(tree: ast.AST, layers: set[str]) -> int:
-    """How many such layers are made there: by a comprehension, more than one."""
-    makes = [node for node in walk(tree) if isinstance(node, ast.Call) and last_name(node.func) in layers]
-    return len(makes) + sum(_is_repeated(tree, made) for made in makes)
-
-
-def _is_repeated(tree: ast.AST, made: ast.AST) -> bool:
-    """Whether a comprehension makes it, more than once."""
-    many = (n for n in walk(tree) if isinstance(n, ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp))
-    return any(made in walk(one) for one in many)
 
 
 def _named_in(file: File, test: ast.expr, context: Context, name: str) -> str:
