@@ -8,13 +8,15 @@ from typing import NamedTuple
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Call, Function
+from mlcheck.lint.sites import Call, Function, Sites
 from mlcheck.lint.sites.api import version
-from mlcheck.lint.sites.origins import given
+from mlcheck.lint.sites.origins import given, origins
 
 LOOKS_AT = "checkpoint load"
 _SAFE_SINCE = (2, 6)
 _TRUSTS = pattern(r"trust|unsafe", re.IGNORECASE)
+_NAMED = pattern(r"""([\w.-]*\w\.\w+)['"]\)*$""")
+_FETCHES = pattern(r"download|https?:|url|hub", re.IGNORECASE)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -51,24 +53,49 @@ class _Path(NamedTuple):
         if isinstance(self.node, ast.Constant) or self.function is other.function:
             return True
         classes = [where.cls if where is not None else None for where in (self.function, other.function)]
-        return classes[0] is not None and classes[0] is classes[1] and "self." in ast.unparse(self.node)
+        if classes[0] is None or classes[0] is not classes[1]:
+            return False
+        return "self." in ast.unparse(self.node) or (self.is_given and other.is_given)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether it is a parameter: `save(self, path)` and `load(self, path)` of one class belong together."""
+        return (
+            isinstance(self.node, ast.Name) and self.function is not None and self.node.id in self.function.parameters
+        )
 
 
 def _wrote_it(call: Call) -> bool:
-    """Whether the same file of code writes what it loads here."""
+    """Whether the same file of code writes what it loads here, or the program a file of that name."""
     source = call.argument("f", 0)
     if source is None:
         return False
     written = [path for save in call.file.calls("save") for path in _written(save)]
     read = _paths(call, source)
-    return all(any(path.is_same(other) for other in written) for path in read)
+    if all(any(path.is_same(other) for other in written) for path in read):
+        return True
+    name = _file_name(call, source)
+    return bool(name) and name in call.file.sites.once(_names_written)
+
+
+def _names_written(sites: Sites) -> frozenset[str]:
+    """The names of the files that `torch.save` writes."""
+    saves = ((save, save.argument("f", 1)) for save in sites.calls("torch.save"))
+    return frozenset(_file_name(save, target) for save, target in saves if target is not None) - {""}
+
+
+def _file_name(call: Call, path: ast.expr) -> str:
+    """`state.pt` of `os.path.join(folder, "state.pt")`, where it is one name for certain and nothing fetches it."""
+    texts = [ast.unparse(each.node) for each in origins(call.file, path, call.context)]
+    ends = {found.group(1) if (found := _NAMED.search(text)) else "" for text in texts}
+    return ends.pop() if len(ends) == 1 and not any(map(_FETCHES.search, texts)) else ""
 
 
 def _written(save: Call) -> Iterator[_Path]:
     """Where `torch.save` writes to, and what that is renamed to in the same function."""
-    if save.file.resolve(save.node.func, save.context) != "torch.save" or len(save.node.args) < 2:
+    target = save.argument("f", 1)
+    if save.file.resolve(save.node.func, save.context) != "torch.save" or target is None:
         return
-    target = save.node.args[1]
     yield from _paths(save, target)
     for move in save.file.calls("replace", "rename", "move"):
         if move.function is save.function and len(move.node.args) == 2:

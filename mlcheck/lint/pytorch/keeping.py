@@ -184,7 +184,8 @@ def put_in(m: Machine, owner: Object, value: Value, node: ast.AST) -> None:
     """`owner.append(value)`, `owner += [value]`: the list was there before this turn, in which the value was made."""
     calls = (graph_of(m, value) or _output(m, value)) if m.loops else frozenset()
     loop = _loop_of(m, calls)
-    if loop is not None and owner.id < loop.first:
+    of_this_step = len(m.loops) > 1 and owner.id >= m.loops[-2].first and _is_of_one_batch(m)
+    if loop is not None and owner.id < loop.first and not of_this_step:
         held = (
             node.target
             if isinstance(node, ast.AugAssign)
