@@ -9,7 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, own_nodes, stores, walk
 from mlcheck.lint.rereading import read_later
-from mlcheck.lint.sites import Class
+from mlcheck.lint.sites import Class, File
 from mlcheck.lint.sites.weights.listed import listed
 from mlcheck.lint.sites.weights.saved_twice import written_over
 
@@ -42,11 +42,11 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _loaded_again(facts: Facts) -> Iterator[Finding]:
     """`self.best = self.model.state_dict()`, and later `self.model.load_state_dict(self.best)`: one and the same."""
     texts = [file.text for file in facts.sites.mentioning(["load_state_dict"])]
-    exchanges = any(_EXCHANGES.search(file.text) for file in facts.sites.mentioning([".data"]))
-    if exchanges and not any(file.calls("step") for file in facts.sites.mentioning([".step("])):
-        return
+    exchanging = [file for file in facts.sites.mentioning([".data"]) if _EXCHANGES.search(file.text)]
     for cls in facts.sites.classes if texts else ():
         if ".state_dict()" not in cls.file.text or ".state_dict()" not in cls.text:
+            continue
+        if _is_exchanged(cls, exchanging):
             continue
         for name, sets in cls.attributes.items():
             values = [assigned.value for _, assigned in sets]
@@ -65,6 +65,14 @@ def _loaded_again(facts: Facts) -> Iterator[Finding]:
                     function.place(kept[0]).location,
                     help="keep a copy: `copy.deepcopy(model.state_dict())`, or save it to a file at once",
                 )
+
+
+def _is_exchanged(cls: Class, exchanging: list[File]) -> bool:
+    """Whether what changes the weights, here or in a file that this one imports, gives them another storage."""
+    own = {base.file.path for base in cls.line}
+    reached = own.union(*(base.file.imports for base in cls.line))
+    near = [file for file in exchanging if file.path in reached]
+    return bool(near) and not any(file.calls("step") for file in near) and not cls.file.calls("step")
 
 
 def _kept_in_table(facts: Facts) -> Iterator[Finding]:

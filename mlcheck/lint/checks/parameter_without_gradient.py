@@ -6,8 +6,9 @@ from collections.abc import Collection, Hashable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward
-from mlcheck.lint.nodes import is_attribute, walk
+from mlcheck.lint.nodes import is_attribute, is_name, loads, walk
 from mlcheck.lint.sites import Class, Function
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.estimators import cut_whole
 from mlcheck.lint.sites.layers.modules import text_of
 from mlcheck.lint.sites.layers.named_elsewhere import is_named_elsewhere
@@ -54,7 +55,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         trained |= forward.touched if forward.trained and forward.grad.kind != "off" else set()
     for lost in facts.training.lost:
         forward = lost.forward
-        if forward.touched.isdisjoint(trained) and not _is_meant(forward) and not _calls_itself(forward):
+        if not forward.touched.isdisjoint(trained) or _is_meant(forward) or _calls_itself(forward):
+            continue
+        if not _runs_elsewhere(facts, forward):
             off = forward.grad.kind == "off"
             why = "`{}` runs without gradients" if off else "No gradient passes the cut behind `{}`"
             yield Finding(
@@ -63,6 +66,26 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help=f"take out the {'`no_grad`' if off else 'cut'}, or leave `{forward.name}` out of the optimizer",
                 related=(forward.place.location, lost.backward.location),
             )
+
+
+def _runs_elsewhere(facts: Facts, forward: Forward) -> bool:
+    """`steps = env.run(agent)`, `env.run(lambda x: act(x, policy))`: what comes back may hang on its weights, too."""
+    file, node = facts.sites.at(forward.place.path), forward.place.node
+    func: ast.AST | None = node.func if isinstance(node, ast.Call) else None
+    while isinstance(func, ast.Attribute):
+        func = func.value
+    if file is None or not isinstance(func, ast.Name):
+        return False
+    for name in file.walk.calls:
+        for call in file.calls(name):
+            if not isinstance(call.node.func, ast.Attribute) or call.node in file.statements:
+                continue
+            given = [source(file, arg, call.context)[0] for arg in call.node.args]
+            handed = any(is_name(arg, func.id) for arg in call.node.args)
+            handed = handed or any(isinstance(each, ast.Lambda) and loads(each, func.id) for each in given)
+            if handed and file.resolve(call.node.func, call.context) is None:
+                return True
+    return False
 
 
 def _calls_itself(forward: Forward) -> bool:
