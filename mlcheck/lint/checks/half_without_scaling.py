@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Sites
+from mlcheck.lint.training import Optimizer
 
 LOOKS_AT = "half-precision model"
 _AUTOCASTS = ("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.amp.autocast_mode.autocast")
@@ -30,7 +31,10 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _unscaled(facts.sites)
     optimizers = facts.training.optimizers
     for backward in facts.backwards:
-        held = {owner for key in backward.reached if key in optimizers for owner in optimizers[key].owners}
+        moving = [
+            optimizers[key] for key in backward.reached if key in optimizers and not _stands_still(optimizers[key])
+        ]
+        held = {owner for optimizer in moving for owner in optimizer.owners}
         for forward in backward.forwards:
             if forward.half is None or forward.frozen or not held:
                 continue
@@ -40,6 +44,13 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="keep the weights in float32 and run the forward pass under `torch.autocast`",
                 related=(backward.place.location,),
             )
+
+
+def _stands_still(optimizer: Optimizer) -> bool:
+    """`SGD(parameters, lr=0.0)`: it is there for the steps around the model, and moves no weight."""
+    node = optimizer.place.node
+    given = [word.value for word in node.keywords if word.arg == "lr"] if isinstance(node, ast.Call) else []
+    return any(isinstance(rate, ast.Constant) and rate.value == 0 for rate in given)
 
 
 def _unscaled(sites: Sites) -> Iterator[Finding]:
