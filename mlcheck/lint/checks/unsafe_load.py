@@ -53,16 +53,7 @@ class _Path(NamedTuple):
         if isinstance(self.node, ast.Constant) or self.function is other.function:
             return True
         classes = [where.cls if where is not None else None for where in (self.function, other.function)]
-        if classes[0] is None or classes[0] is not classes[1]:
-            return False
-        return "self." in ast.unparse(self.node) or (self.is_given and other.is_given)
-
-    @property
-    def is_given(self) -> bool:
-        """Whether it is a parameter: `save(self, path)` and `load(self, path)` of one class belong together."""
-        return (
-            isinstance(self.node, ast.Name) and self.function is not None and self.node.id in self.function.parameters
-        )
+        return classes[0] is not None and classes[0] is classes[1] and "self." in ast.unparse(self.node)
 
 
 def _wrote_it(call: Call) -> bool:
