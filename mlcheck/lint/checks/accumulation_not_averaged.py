@@ -36,9 +36,10 @@ def check(facts: Facts) -> Iterator[Finding]:
                 continue
             if choice is not None and (step.key, choice.spot, not choice.holds) in steps:
                 continue
-            around = [loop, *_functions(files, grads.place), *_functions(files, step.place)]
+            functions = dict.fromkeys([*_functions(files, grads.place), *_functions(files, step.place)])
+            around = [loop, *functions]
             if counted:
-                around = [loop, *(node for node in around if not any(part is loop for part in walk(node)))]
+                around = [loop, *(node for node in functions if not any(part is loop for part in walk(node)))]
             if _is_mean(facts, grads) and not any(map(_divides, around)):
                 grows = "norm that is clipped" if clipped else "step"
                 yield Finding(
@@ -152,15 +153,14 @@ def _reported(nodes: list[ast.AST]) -> Iterator[ast.AST]:
     if not training:
         return
     needed = {name.id for node in training for name in walk(node) if isinstance(name, ast.Name)}
-    read = {line: {name.id for name in walk(line) if isinstance(name, ast.Name)} for line in lines}
-    size = -1
-    while size < len(needed):
-        size = len(needed)
-        for line in lines:
-            if _gives(line) & needed or "grad" in ast.unparse(line):
-                needed |= read[line]
+    gives = {line: _gives(line) for line in lines}
+    left = found = lines
+    while found:
+        found = [line for line in left if gives[line] & needed or "grad" in ast.unparse(line)]
+        needed |= {name.id for line in found for name in walk(line) if isinstance(name, ast.Name)}
+        left = [line for line in left if line not in found]
     for line in lines:
-        if isinstance(line, ast.Return) or _reports(line, needed) or (_gives(line) and not _gives(line) & needed):
+        if isinstance(line, ast.Return) or _reports(line, needed) or (gives[line] and not gives[line] & needed):
             yield from walk(line)
     for node in nodes:
         if isinstance(node, ast.If | ast.While):
@@ -178,8 +178,10 @@ def _reports(line: ast.AST, needed: set[str]) -> bool:
 def _gives(line: ast.AST) -> set[str]:
     """The names that a line gives a value; nothing where it may give something else as well."""
     targets = line.targets if isinstance(line, ast.Assign) else [line.target] if isinstance(line, ast.AugAssign) else []
-    names = {name.id for target in targets for name in walk(target) if isinstance(name, ast.Name)}
-    return set() if any(isinstance(part, ast.Attribute) for target in targets for part in walk(target)) else names
+    parts = [part for target in targets for part in ([target] if isinstance(target, ast.Name) else walk(target))]
+    if any(isinstance(part, ast.Attribute) for part in parts):
+        return set()
+    return {part.id for part in parts if isinstance(part, ast.Name)}
 
 
 def _is_mean(facts: Facts, grads: Grads) -> bool:
