@@ -48,7 +48,7 @@ def masked_after(file: File) -> Iterator[Masked]:
                 or not any(_is(file, left, node, function) for left in lefts)
             ):
                 continue
-            if kind == "infinity" or _is_only_mask(function, mask, softmax):
+            if kind == "infinity" or (_is_only_mask(function, mask, softmax) and not _is_chosen(file, mask, softmax)):
                 yield Masked(softmax, node, kind == "infinity")
 
 
@@ -119,6 +119,18 @@ def _is(file: File, node: ast.expr, wanted: ast.expr, function: Function) -> boo
         if found is node:
             return False
         node = found
+    return False
+
+
+def _is_chosen(file: File, mask: ast.expr, softmax: Call) -> bool:
+    """`keep = torch.rand_like(weights) > 0.1`, `keep = weights > 0.01`: dropout by hand, or the largest weights."""
+    for part in walk(mask):
+        if isinstance(part, ast.Name) and softmax.function is not None:
+            made, _ = source(file, part, softmax.function.inner)
+            if made is not part and _OTHER_MASK.search(ast.unparse(made)):
+                return True
+            if any(_comes_from(file, name, softmax) for name in walk(made) if isinstance(name, ast.Name)):
+                return True
     return False
 
 
