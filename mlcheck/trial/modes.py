@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,23 @@ def mode_cells() -> Iterator[ValueCell]:
     yield ValueCell("the working directory", os.getcwd, os.chdir)
     yield ValueCell("the environment", lambda: dict(os.environ), _set_environment)
     yield ValueCell("the filters of warnings", lambda: tuple(warnings.filters), _set_filters)
+
+
+@contextmanager
+def deterministic() -> Iterator[None]:
+    """PyTorch's deterministic algorithms meanwhile, where there are any; where there are none, it warns.
+
+    (https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html)
+    """
+    strict, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    tries = torch.backends.cudnn.benchmark
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.benchmark = False
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(strict, warn_only=warns)
+        torch.backends.cudnn.benchmark = tries
 
 
 def _attribute(name: str, owner: Any, attribute: str) -> ValueCell:

@@ -1,7 +1,6 @@
 """One training step and one evaluation under `torch.use_deterministic_algorithms`: which operations would raise.
 
-They are asked to warn instead, so that all are heard of and the step comes to its end
-(https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html).
+They are asked to warn instead, so that all are heard of and the step comes to its end.
 """
 
 from __future__ import annotations
@@ -14,13 +13,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Self
 
-import torch
-
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import user_location
 from mlcheck.probe.measure.program_text import program_text
+from mlcheck.trial.modes import deterministic
 from mlcheck.trial.trial import NotReached, Trial
 
 _ASKS = re.compile(
@@ -64,18 +62,13 @@ class Determinism:
 def _alerts() -> Iterator[list[tuple[str, Location]]]:
     """What PyTorch says of operations meanwhile, and where."""
     heard: list[tuple[str, Location]] = []
-    strict, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
 
     def hear(message: Any, *_: Any, **__: Any) -> None:
         found = _RAISES.search(str(message))
         if found:
             heard.append((found["name"] or "a matrix product by cuBLAS", user_location()))
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), deterministic():
         warnings.simplefilter("always")
         warnings.showwarning = hear
-        torch.use_deterministic_algorithms(True, warn_only=True)
-        try:
-            yield heard
-        finally:
-            torch.use_deterministic_algorithms(strict, warn_only=warns)
+        yield heard

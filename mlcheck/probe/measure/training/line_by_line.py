@@ -176,9 +176,14 @@ class _Tracing:
 
     def join(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         frame: FrameType | None = sys._getframe() if self._active else None
+        joined = False
         while frame is not None:
             if is_users(frame.f_code.co_filename) and frame.f_trace is None:
                 self._tracer.target_frames.add(frame)
                 frame.f_trace = self._trace
+                joined = True
             frame = frame.f_back
+        if joined:  # from Python 3.12 on, a frame that lay idle when tracing began is traced only after a new beginning
+            sys.settrace(None)
+            sys.settrace(self._trace)
         return args, kwargs

@@ -1,6 +1,7 @@
 """A run that was interrupted and resumed from its checkpoint, beside the same run without interruption.
 
-Both go on from the same step with the same batches and the same random numbers, so they must agree bit for bit.
+Both go on from the same step with the same batches and the same random numbers, and with deterministic algorithms
+where a device has others, so they must agree bit for bit.
 What is not in the checkpoint is then put back piece by piece: the piece that makes them agree is what it lacks.
 What a few steps bring back by themselves, such as a recurrent network's state that goes from batch to batch, is told
 apart from what never comes back, such as a counter.
@@ -9,6 +10,7 @@ apart from what never comes back, such as a counter.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Set
 from copy import deepcopy
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from mlcheck.probe.measure.training.agreement import differences, distance, plai
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.cells import Cell
 from mlcheck.trial.generators import seed_all
+from mlcheck.trial.modes import deterministic
 from mlcheck.trial.sandbox import State, cells_of, restore, snapshot
 from mlcheck.trial.trial import Trial
 
@@ -71,10 +74,12 @@ class Resumed:
     def measure(cls, trial: Trial, seconds: float) -> Self:
         if trial.saved is None:
             raise NotMeasured("the program writes its own checkpoints, which mlcheck does not know")
-        run = _Run(trial, Clock(seconds / 2))
-        differing = differences(run.expected, run.resumed())
-        causes = run.missing() if differing else ()
-        forgotten = _FORGETTING * bool(causes and run.forgets({lost.name for lost in causes}))
+        with warnings.catch_warnings(), deterministic():
+            warnings.simplefilter("ignore")
+            run = _Run(trial, Clock(seconds / 2))
+            differing = differences(run.expected, run.resumed())
+            causes = run.missing() if differing else ()
+            forgotten = _FORGETTING * bool(causes and run.forgets({lost.name for lost in causes}))
         return cls(tuple(trial.saved), tuple(differing), causes, _BEFORE, Location(*trial.entry), forgotten)
 
 
