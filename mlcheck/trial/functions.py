@@ -69,8 +69,9 @@ def assemble(
 ) -> Trial:
     """A trial of the parts, of whatever form they are. Raises EntryError where they do not fit together."""
     parts = checked(returned, entry)
-    for model in parts.models.values():
-        model.to(device, options.dtype)
+    for module in (*parts.models.values(), parts.loss):
+        if isinstance(module, nn.Module):  # a loss has tensors too: class weights, centres
+            module.to(device, options.dtype)
     supplied = set() if parts.optimizers else {"optimizer"}
     if not parts.optimizers:
         (model,) = parts.models.values()

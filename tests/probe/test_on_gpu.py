@@ -21,6 +21,40 @@ pytestmark = [
 BAD = {Outcome.FAIL, Outcome.WARN, Outcome.ERROR}
 
 
+LEVELS = """
+import torch
+from determined.pytorch import DataLoader, PyTorchTrial
+from torch import nn
+from torch.utils.data import TensorDataset
+
+class Levels(PyTorchTrial):
+    def __init__(self, context):
+        self.context, self.mean = context, 0.0
+        pads = [nn.Sequential(nn.ConstantPad1d((2 * d, 0), 0.0), nn.Conv1d(c, 16, 3, dilation=d), nn.ELU())
+                for c, d in ((1, 1), (16, 2), (16, 4))]
+        self.net = context.wrap_model(nn.Sequential(*pads, nn.Flatten(), nn.Linear(16 * 48, 1)))
+        self.optimizer = context.wrap_optimizer(torch.optim.Adam(self.net.parameters(), lr=1e-3))
+
+    def build_training_data_loader(self):
+        series = torch.randn(512, 1, 48, generator=torch.Generator().manual_seed(0)).cumsum(2) + 5
+        return DataLoader(TensorDataset(series, series[:, 0, -1:]), batch_size=32, shuffle=True)
+
+    build_validation_data_loader = build_training_data_loader
+
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        past, future = batch
+        self.mean += 0.1 * (past.mean().item() - self.mean)
+        loss = (self.net(past - self.mean) - (future - self.mean)).abs().mean()
+        self.context.backward(loss)
+        self.context.step_optimizer(self.optimizer)
+        return {"loss": loss}
+
+    def evaluate_batch(self, batch):
+        past, future = batch
+        return {"error": (self.net(past - self.mean) - (future - self.mean)).abs().mean().item()}
+"""
+
+
 def report(folder: Path, text: str, *only: str) -> Report:
     (folder / "train.py").write_text(text)
     return run_probes(ProbeOptions("train.py", only=only, folder=str(folder)))
@@ -120,3 +154,45 @@ def test_the_gpu_is_watched() -> None:
     assert activity.looks, activity
     assert activity.used > 0
     assert 0 < activity.memory < 1
+
+
+PARTS = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+def build():
+    torch.manual_seed(0)
+    labels = torch.randint(2, (256,))
+    data = TensorDataset(torch.randn(256, 8) + labels[:, None], labels)
+    net = nn.Sequential(nn.Linear(8, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 2))
+    loss = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 1.5]))
+    train = DataLoader(data, batch_size=32, shuffle=True)
+    return {"model": net, "loss": loss, "optimizer": torch.optim.Adam(net.parameters()), "train_loader": train}
+"""
+
+
+def test_the_weights_of_a_loss_go_to_the_device(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PARTS)
+    found = run_probes(ProbeOptions("train.py:build", folder=str(tmp_path)))
+    assert complaints(found) == {}
+
+
+def test_a_tensor_left_on_the_cpu_is_told_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        PARTS.replace("nn.CrossEntropyLoss(weight=", "weighted(").replace("1.5]))", "1.5]))")
+    )
+    with (tmp_path / "train.py").open("a") as file:
+        file.write(
+            "\ndef weighted(weights):\n    return lambda scores, labels: (scores * weights).logsumexp(1).mean()\n"
+        )
+    found = told(run_probes(ProbeOptions("train.py:build", folder=str(tmp_path))))["entry-does-not-run"]
+    assert "device=x.device" in found.findings[0].help
+
+
+def test_what_a_checkpoint_lacks_is_found_where_backward_adds_up_in_no_order(tmp_path: Path) -> None:
+    (tmp_path / "model_def.py").write_text(LEVELS)
+    found = told(
+        run_probes(ProbeOptions("model_def.py:Levels", folder=str(tmp_path), hyperparameters={"global_batch_size": 32}))
+    )
+    assert "`mean`" in found["resume-loses-state"].findings[0].message

@@ -288,6 +288,19 @@ def test_a_model_without_a_loss_is_judged_by_what_needs_none(write: Write) -> No
         assert examined.result(rule).outcome is Outcome.SKIP, rule
 
 
+def test_the_weights_of_a_loss_go_where_the_model_goes(load: Load) -> None:
+    source = """
+def build():
+    data = TensorDataset(torch.ones(8, 3, dtype=torch.float64), torch.tensor([0, 1] * 4))
+    loss = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 3.0]))
+    return dict(model=nn.Linear(3, 2), loss=loss, train_loader=DataLoader(data, 4))
+"""
+    trial = load(source, dtype=torch.float64)
+    batch = next(trial.train_batches())
+    assert trial.loss is not None
+    assert trial.loss(batch).dtype == torch.float64
+
+
 def test_a_teacher_keeps_the_mode_it_was_given_in(load: Load) -> None:
     trial = load("""
 def build():

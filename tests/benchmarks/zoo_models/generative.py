@@ -128,7 +128,7 @@ def adversaries() -> dict[str, Any]:
 
     def step(batch: Any) -> dict[str, float]:
         real = batch[0]
-        made = maker(torch.randn(len(real), 8))
+        made = maker(torch.randn(len(real), 8, device=real.device))
         judged = says(real, True) + says(made.detach(), False)
         rate.zero_grad()
         judged.backward()
@@ -156,8 +156,8 @@ def critic_with_penalty() -> dict[str, Any]:
 
     def step(batch: Any) -> dict[str, float]:
         real = batch[0]
-        made = maker(torch.randn(len(real), 8))
-        between = torch.lerp(real, made.detach(), torch.rand(len(real), 1)).requires_grad_()
+        made = maker(torch.randn(len(real), 8, device=real.device))
+        between = torch.lerp(real, made.detach(), torch.rand_like(real[:, :1])).requires_grad_()
         (slope,) = torch.autograd.grad(critic(between).sum(), between, create_graph=True)
         cost = critic(made.detach()).mean() - critic(real).mean() + 10 * (slope.norm(dim=1) - 1).square().mean()
         rate.zero_grad()
@@ -198,7 +198,7 @@ class Flow(nn.Module):
         self.steps = nn.ModuleList(Coupling(bool(number % 2)) for number in range(6))
 
     def forward(self, x: Tensor) -> Tensor:
-        volume = torch.zeros(len(x))
+        volume = x.new_zeros(len(x))
         for each in self.steps:
             x, grown = each(x)
             volume = volume + grown
@@ -224,7 +224,7 @@ def diffusion() -> dict[str, Any]:
     model = NoiseGuesser()
 
     def loss(batch: Any) -> Tensor:
-        time, noise = torch.rand(len(batch[0]), 1), torch.randn_like(batch[0])
+        time, noise = torch.rand_like(batch[0][:, :1]), torch.randn_like(batch[0])
         angle = time * torch.pi / 2
         return F.mse_loss(model(torch.cos(angle) * batch[0] + torch.sin(angle) * noise, time), noise)
 
@@ -238,7 +238,7 @@ def contrastive() -> dict[str, Any]:
     def loss(batch: Any) -> Tensor:
         views = [F.normalize(model(batch[0] + 0.3 * torch.randn_like(batch[0])), dim=1) for _ in range(2)]
         alike = views[0] @ views[1].T / 0.2
-        own = torch.arange(len(alike))
+        own = torch.arange(len(alike), device=alike.device)
         return (F.cross_entropy(alike, own) + F.cross_entropy(alike.T, own)) / 2
 
     return trained(model, loss, digits(labels=False))
@@ -282,7 +282,7 @@ def word_vectors() -> dict[str, Any]:
     context = (centre + torch.randint(1, 4, centre.shape, generator=drawn)) % 40
 
     def loss(batch: Any) -> Tensor:
-        chance = torch.randint(40, (len(batch[0]), 4))
+        chance = torch.randint(40, (len(batch[0]), 4), device=batch[0].device)
         output = model(batch[0], torch.cat([batch[1][:, None], chance], 1))
         there = torch.zeros_like(output)
         there[:, 0] = 1

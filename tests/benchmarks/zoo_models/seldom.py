@@ -86,13 +86,15 @@ def momentum_contrast() -> dict[str, Any]:
         return torch.cat([own, queries @ model.queue.T], dim=1) / 0.2, keys
 
     def loss(batch: Any) -> Tensor:
-        return F.cross_entropy(scores(batch[0])[0], torch.zeros(len(batch[0]), dtype=torch.long))
+        return F.cross_entropy(
+            scores(batch[0])[0], torch.zeros(len(batch[0]), dtype=torch.long, device=batch[0].device)
+        )
 
     def step(batch: Any) -> Tensor:
         model.train()
         optimizer.zero_grad()
         found, keys = scores(batch[0])
-        value = F.cross_entropy(found, torch.zeros(len(found), dtype=torch.long))
+        value = F.cross_entropy(found, torch.zeros(len(found), dtype=torch.long, device=found.device))
         value.backward()
         optimizer.step()
         model.follow(keys)

@@ -177,7 +177,7 @@ class SmallGPT(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         length = tokens.shape[1]
         mask = nn.Transformer.generate_square_subsequent_mask(length)
-        x = self.tokens(tokens) + self.positions(torch.arange(length))
+        x = self.tokens(tokens) + self.positions(torch.arange(length, device=tokens.device))
         return self.head(self.norm(self.blocks(x, mask=mask, is_causal=True)))
 
 
@@ -188,7 +188,7 @@ def small_gpt() -> dict[str, Any]:
 
 def _reversed() -> tuple[Tensor, Tensor]:
     digits = torch.from_numpy(np.random.default_rng(14).integers(2, 12, (1500, 6)))
-    first = torch.ones(len(digits), 1, dtype=torch.long)
+    first = digits.new_ones(len(digits), 1)
     return digits, torch.cat([first, digits.flip(1)], 1)
 
 

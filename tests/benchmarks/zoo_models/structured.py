@@ -111,7 +111,7 @@ def key_points() -> dict[str, Any]:
 
         def forward(self, x: Tensor) -> Tensor:
             heat = self.heat(x).flatten(1).softmax(1).view(-1, 24, 24)
-            place = torch.linspace(0, 1, 24)
+            place = torch.linspace(0, 1, 24, device=x.device)
             return torch.stack([heat.sum(1) @ place, heat.sum(2) @ place], 1)
 
     images, _, boxes, _ = shapes()
@@ -189,7 +189,7 @@ def differential_equation() -> dict[str, Any]:
             time = batch[0].clone().requires_grad_()
             value = model(time)
             (slope,) = torch.autograd.grad(value.sum(), time, create_graph=True)
-            return (slope + 2 * value).square().mean() + (model(torch.zeros(1, 1)) - 1).square().mean()
+            return (slope + 2 * value).square().mean() + (model(value.new_zeros(1, 1)) - 1).square().mean()
 
     return trained(model, loss, split(2 * torch.rand(1000, 1, generator=torch.Generator().manual_seed(21))))
 

@@ -78,7 +78,8 @@ def quantiles() -> dict[str, Any]:
 
     def pinball(output: Tensor, target: Tensor) -> Tensor:
         missed = target - output
-        return torch.maximum(levels * missed, (levels - 1) * missed).mean()
+        at = levels.to(missed.device)
+        return torch.maximum(at * missed, (at - 1) * missed).mean()
 
     return parts(hidden(10, 3), pinball, table("diabetes", classes=False), rate=2e-3)
 
@@ -127,7 +128,9 @@ def ordered_classes() -> dict[str, Any]:
             return self.score(x) + self.thresholds
 
     def loss(output: Tensor, target: Tensor) -> Tensor:
-        return F.binary_cross_entropy_with_logits(output, (target[:, None] > torch.arange(3)).float())
+        return F.binary_cross_entropy_with_logits(
+            output, (target[:, None] > torch.arange(3, device=target.device)).float()
+        )
 
     x, signal = _made()
     return parts(Ordinal(), loss, split(x, torch.bucketize(signal, torch.tensor([-0.7, 0.0, 0.7]))))

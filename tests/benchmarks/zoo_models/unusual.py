@@ -228,8 +228,8 @@ class Forward(nn.Module):
         return found
 
     def forward(self, images: Tensor) -> Tensor:
-        every = [torch.full((len(images),), label) for label in range(10)]
-        return torch.stack([sum(self.goodness(images, labels), torch.zeros(len(images))) for labels in every], 1)
+        every = [torch.full((len(images),), label, device=images.device) for label in range(10)]
+        return torch.stack([sum(self.goodness(images, labels), images.new_zeros(len(images))) for labels in every], 1)
 
 
 def forward_forward() -> dict[str, Any]:
@@ -238,10 +238,10 @@ def forward_forward() -> dict[str, Any]:
 
     def train_step(batch: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
         images, labels = batch
-        wrong = (labels + torch.randint(1, 10, labels.shape)) % 10
+        wrong = (labels + torch.randint_like(labels, 1, 10)) % 10
         optimizer.zero_grad()
         pairs = zip(model.goodness(images, labels), model.goodness(images, wrong), strict=True)
-        loss = sum((F.softplus(bad - good).mean() for good, bad in pairs), torch.zeros(()))
+        loss = sum((F.softplus(bad - good).mean() for good, bad in pairs), images.new_zeros(()))
         loss.backward()
         optimizer.step()
         return {"loss": loss.detach()}

@@ -1,4 +1,7 @@
-"""Why a call of torch raised, where the call itself shows it: what an embedding was asked for, who is frozen."""
+"""Why a call of torch raised, where the call itself shows it: what an embedding was asked for, who is frozen.
+
+And what to do about it, where that does not follow from the error.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mlcheck.core.plural import plural
+from mlcheck.trial.cpu_shim import advice
 from mlcheck.trial.trial import Trial
 
 _GRAPH_GONE = "backward through the graph a second time"
 _MOST_NODES = 10_000
+_MIXED_DEVICES = "Expected all tensors to be on the same device"
 _NO_GRAPH = "does not require grad and does not have a grad_fn"
 
 
@@ -22,6 +27,16 @@ def why(error: BaseException, trial: Trial) -> str:
     if _GRAPH_GONE in str(error):
         return _kept_beyond_its_step(trial)
     return _without_graph(trial) if _NO_GRAPH in str(error) else ""
+
+
+def remedy(error: BaseException, trial: Trial) -> str:
+    """What to do about an error that the machine has a part in; empty for any other."""
+    if _MIXED_DEVICES not in str(error) or trial.device.type == "cpu":
+        return advice(error)
+    return (
+        "create a tensor on the device of the inputs (`device=x.device`), and register what a module keeps; "
+        "with CUDA_VISIBLE_DEVICES=-1 the program is examined as it runs without a GPU"
+    )
 
 
 def _beyond_the_rows(error: BaseException) -> str:

@@ -14,9 +14,8 @@ from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.training.gradients import GradientWatch
 from mlcheck.probe.measure.training.line_by_line import Account, retold
-from mlcheck.probe.measure.training.refusals import why
+from mlcheck.probe.measure.training.refusals import remedy, why
 from mlcheck.probe.measure.tree import leaves
-from mlcheck.trial.cpu_shim import advice
 from mlcheck.trial.traceback import error_line, user_traceback
 from mlcheck.trial.trial import NotReached, RejectedConfig, Trial
 
@@ -92,7 +91,7 @@ class Rehearsal:
                 if not clock.left():
                     break
         except Exception as error:
-            self._broke(f"training data at batch {self.batches}", error)
+            self._broke(f"training data at batch {self.batches}", error, trial)
         return kept
 
     def _step(self, trial: Trial, batches: list[Any]) -> None:
@@ -107,7 +106,7 @@ class Rehearsal:
         except (NotReached, RejectedConfig):
             raise
         except Exception as error:
-            self._broke("training step", error, why(error, trial))
+            self._broke("training step", error, trial, why(error, trial))
 
     def _see_losses(self, watch: GradientWatch) -> None:
         """The value of every loss that backward was called on, and where."""
@@ -133,11 +132,11 @@ class Rehearsal:
         except RejectedConfig:
             raise
         except Exception as error:
-            self._broke("evaluation", error, why(error, trial))
+            self._broke("evaluation", error, trial, why(error, trial))
 
-    def _broke(self, part: str, error: Exception, reason: str = "") -> None:
-        broken = Breakage(part, error_line(error), user_traceback(error), raised_at(error), advice(error), reason)
-        self.breakages.append(broken)
+    def _broke(self, part: str, error: Exception, trial: Trial, reason: str = "") -> None:
+        told, trace, place = error_line(error), user_traceback(error), raised_at(error)
+        self.breakages.append(Breakage(part, told, trace, place, remedy(error, trial), reason))
 
 
 def _numbers(metrics: Any) -> dict[str, float]:
