@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Function, Sites
+from mlcheck.lint.sites.training.scaled_clips import scaled_clips
 
 LOOKS_AT = "gradient clipping"
-WORDS = ("clip_grad",)
+WORDS = ("clip_grad", ".scale(")
 
 
 _CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
@@ -16,6 +17,14 @@ _CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _other_unscaled(facts.sites)
+    for scaled in scaled_clips(facts.sites):
+        named = ast.unparse(scaled.scaler)
+        yield Finding(
+            f"`{ast.unparse(scaled.clip.node.func)}` cuts gradients still multiplied by the scale of `{named}`",
+            scaled.clip.place.location,
+            help=f"call `{named}.unscale_(optimizer)` between the backward and the clipping",
+            related=(scaled.backward.place.location,),
+        )
     for clip in facts.clips:
         if {state.kind for state in clip.states} == {"scaled"}:
             name = clip.name.rpartition(".")[2]

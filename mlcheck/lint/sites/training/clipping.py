@@ -84,16 +84,17 @@ def _written(sites: Sites) -> tuple[Written, ...]:
     return tuple(_loops_with_clip(sites))
 
 
+def by_hand(sites: Sites) -> Iterator[tuple[Call, Function]]:
+    """Calls of the project's own functions that shrink gradients in place."""
+    for file in sites.mentioning([".grad"]):
+        for function in file.functions:
+            if _OWN.search(function.name) and _shrinks(function):
+                yield from ((call, function) for call in callers(sites, function))
+
+
 def _clips(sites: Sites) -> tuple[Call, ...]:
-    """Calls of torch's functions, and of the project's own that shrink gradients in place."""
-    own = [
-        call
-        for file in sites.mentioning([".grad"])
-        for function in file.functions
-        if _OWN.search(function.name) and _shrinks(function)
-        for call in callers(sites, function)
-    ]
-    return (*sites.calls(*_CLIPS), *own)
+    """Calls of torch's functions, and of the project's own."""
+    return (*sites.calls(*_CLIPS), *(call for call, _ in by_hand(sites)))
 
 
 def _shrinks(function: Function) -> bool:
