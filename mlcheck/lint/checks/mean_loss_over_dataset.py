@@ -27,15 +27,13 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _weighed_again(facts)
     means = {loss.place.spot for loss in facts.losses if _is_mean(loss)}
     others = {loss.place.spot for loss in facts.losses if not _is_mean(loss)}
-    sums = {loss.place.spot for loss in facts.losses if loss.settings.get("reduction") == Const("sum")}
     for file in facts.sites.mentioning(["+"], tests=False):
-        if "torch" not in file.text and not any(path == file.path for path, _, _ in means | sums):
+        if "torch" not in file.text and not any(path == file.path for path, _, _ in means):
             continue
         for scope, context in file.scopes():
             text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
             if "+=" not in text or "/" not in text:
                 continue
-            yield from _sums_over_batches(file, scope, context, sums - means)
             for name, loss in _summed(file, scope, context, means - others):
                 number = _stretch(scope, name, loss.lineno)
                 for division in _divisions(file, scope, context, name):
@@ -48,13 +46,6 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help="divide by `len(loader)`, or sum `loss.item() * len(batch)`",
                         related=(file.place(loss, context).location,),
                     )
-
-
-def _sums_over_batches(file: File, scope: ast.AST, context: Context, sums: set[Spot]) -> Iterator[Finding]:
-    """`total += criterion(...).item()` of `reduction="sum"`, and `total / len(loader)`."""
-    for (name, number), values in _added_up(file, scope, context).items() if sums else ():
-        if all(is_loss_of(file, value, context, sums) for value in values):
-            yield from _by_batches(file, scope, context, name, number)
 
 
 def _stretch(scope: ast.AST, name: str, line: int) -> int:

@@ -257,6 +257,8 @@ def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> Non
         modes.adopt(m, owner, value)
     elif isinstance(owner, Symbol) and isinstance(value, Object) and value.cls is None:
         holding.put(m, owner, name, value, before, node)  # `model.fc = nn.Linear(...)`, be the model what it may
+        if modes.is_module(value):
+            modes.adopt(m, owner, value)
 
 
 def name_object(m: Machine, value: Value, name: str) -> None:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection
 
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import before_methods, is_name, last_name
+from mlcheck.lint.nodes import before_methods, is_name, last_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Class, Function
 from mlcheck.lint.sites.origins import origins, returns
@@ -91,9 +91,13 @@ def _called(file: File, node: ast.Call, context: Context) -> Function | None:
 
 
 def last_bound(file: File, node: ast.expr, context: Context) -> ast.expr:
-    """What a name was given last above its use; anything else as it is."""
+    """What a name was given last above its use, and not by the statement it stands in; anything else as it is."""
     if not isinstance(node, ast.Name):
         return node
-    above = [b for b in file.bindings(node.id, context) if getattr(b.node, "lineno", 0) <= node.lineno]
+    above = [
+        b
+        for b in file.bindings(node.id, context)
+        if getattr(b.node, "lineno", 0) <= node.lineno and not (b.value and any(part is node for part in walk(b.value)))
+    ]
     value = above[-1].value if above and above[-1].kind == "value" else None
     return value if isinstance(value, ast.expr) else node
