@@ -39,6 +39,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             not all(clip.grads for clip in clips)
             or not kinds <= {"used", "clean"}
             or _measures(facts.sites.call_at(last.place))
+            or (kinds != {"used"} and _is_filled_by_another(facts, facts.sites.call_at(last.place)))
         ):
             continue
         when, mend = _WHY["used" if kinds == {"used"} else "clean"]
@@ -49,6 +50,18 @@ def check(facts: Facts) -> Iterator[Finding]:
             related=tuple(sorted({grads.step.location for grads in last.grads if grads.step})),
         )
     yield from _as_written(facts, walks)
+
+
+def _is_filled_by_another(facts: Facts, clip: Call | None) -> bool:
+    """Whether a backward pass stands above it in its block, whose gradients reach no optimizer that is known."""
+    calls = [facts.sites.call_at(backward.place) for backward in facts.backwards if not backward.reached]
+    return clip is not None and any(
+        call is not None
+        and call.function is clip.function
+        and [loop.node for loop in call.loops] == [loop.node for loop in clip.loops]
+        and call.node.lineno < clip.node.lineno
+        for call in calls
+    )
 
 
 def _as_written(facts: Facts, walks: Mapping[Spot, list[Clip]]) -> Iterator[Finding]:
