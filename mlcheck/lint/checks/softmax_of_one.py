@@ -1,7 +1,7 @@
 """softmax-of-one: a softmax over a dimension with one value in it, which is one whatever was computed."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
@@ -21,9 +21,16 @@ _NEW = tuple(f"torch.{name}" for name in ("randn", "rand", "zeros", "ones", "emp
 
 def check(facts: Facts) -> Iterator[Finding]:
     places = []
+    sizes: dict[tuple[str, int, int], set[Hashable]] = {}
     for softmax in facts.softmaxes:
         at = position(softmax.shape, softmax.dim)
-        if at is not None and softmax.shape.dims[at] == 1 and not _is_one_way_of_several(facts, softmax.place):
+        if at is not None:
+            sizes.setdefault(softmax.place.spot, set()).add(softmax.shape.dims[at])
+    for softmax in facts.softmaxes:
+        at = position(softmax.shape, softmax.dim)
+        if at is None or softmax.shape.dims[at] != 1 or _is_one_way_of_several(facts, softmax.place):
+            continue
+        if softmax.calls or sizes[softmax.place.spot] == {1}:  # of no layer: a function for whatever size it gets
             places.append(softmax.place)
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(["softmax("]):

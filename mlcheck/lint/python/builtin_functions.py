@@ -49,11 +49,14 @@ def asked(m: Machine, name: str, args: Args) -> Value:
 
 
 _OPTIMIZERS = ("torch.optim.Optimizer", "torch.optim.optimizer.Optimizer")
+_SEQUENCES = {"builtins.list", "builtins.tuple"}
 _PLAIN = {"builtins.str": str, "builtins.bool": bool, "builtins.int": int, "builtins.float": float}
 
 
 def _is_instance(m: Machine, value: Value, of: Value) -> bool | None:
     if isinstance(of, Tuple) and not of.open:
+        if isinstance(value, Tuple) and _SEQUENCES <= {one.name for one in of.items if isinstance(one, External)}:
+            return True
         each = [_is_instance(m, value, one) for one in of.items]
         return True if True in each else None if None in each else False
     if isinstance(of, External) and of.name in _PLAIN:

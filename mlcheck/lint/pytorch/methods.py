@@ -104,6 +104,8 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
         case Params():
             return _params(m, owner, name, args, node)
         case Tuple() | Table():
+            if name == "backward":  # of something in it: a test that nobody could follow has told which
+                gradients.backward(m, node, m.symbol())
             return container_methods.call(m, owner, name, args)
         case Function() | Partial() | External():
             return m.symbol()
