@@ -55,22 +55,29 @@ def check(facts: Facts) -> Iterator[Finding]:
         if is_named_for_attack(file.path):
             continue
         for function, context in file.scopes():
-            for compare, statement in _comparisons(function):
-                choice = _choice(compare, statement)
-                seen += choice is not None
-                if choice is not None:
-                    yield from _by_hand(file, context, compare, *choice)
+            found = [(compare, _choice(compare, statement)) for compare, statement in _comparisons(function)]
+            choices = [(compare, *choice) for compare, choice in found if choice is not None]
+            seen += len(choices)
+            for compare, score, best, taken in choices:
+                if not _knows_both(choices, score, best):
+                    yield from _by_hand(file, context, compare, score, best, taken)
     for file in sites.mentioning(["best", "Best"]):
         for function, context in file.scopes() if "mode" in file.text or "direction" in file.text else ():
-            for found in directed(own_nodes(function)):
+            for asked in directed(own_nodes(function)):
                 seen += 1
-                if found.taken != found.wanted:
+                if asked.taken != asked.wanted:
                     yield Finding(
-                        f"The {found.wanted[:-2]}est is asked for, and the {found.taken[:-2]}est is taken here",
-                        file.place(found.compare, context).location,
+                        f"The {asked.wanted[:-2]}est is asked for, and the {asked.taken[:-2]}est is taken here",
+                        file.place(asked.compare, context).location,
                         help="turn the comparison round",
                     )
     sites.seen[LOOKS_AT] = seen
+
+
+def _knows_both(choices: list[tuple[ast.Compare, ast.expr, ast.expr, str]], score: ast.expr, best: ast.expr) -> bool:
+    """Whether the same two are compared the other way round as well: by what the score means in each branch."""
+    pair = ast.unparse(score), ast.unparse(best)
+    return len({taken for _, one, other, taken in choices if (ast.unparse(one), ast.unparse(other)) == pair}) > 1
 
 
 def _in_call(call: Call) -> Iterator[Finding]:

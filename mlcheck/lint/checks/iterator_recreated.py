@@ -40,7 +40,15 @@ def _is_batch_of_new_iterator(call: Call) -> bool:
     name = (loader.id if isinstance(loader, ast.Name) else loader.attr).lower()
     known = call.file.value(loader, call.context)[0]
     named = isinstance(known, ast.Call) and ast.unparse(known.func).endswith("DataLoader")
+    if named and isinstance(known, ast.Call) and _draws_at_once(known):
+        return False
     return (named or "loader" in name) and not any(word in name for word in _HELD_OUT)
+
+
+def _draws_at_once(loader: ast.Call) -> bool:
+    """`DataLoader(data, shuffle=True)` without workers: each new iterator draws another batch, and starts nothing."""
+    words = {word.arg: ast.unparse(word.value) for word in loader.keywords}
+    return words.get("shuffle") == "True" and words.get("num_workers", "0") == "0"
 
 
 def _trains_each_time(call: Call) -> bool:

@@ -76,7 +76,8 @@ def _watched(sites: Sites, modules: list[Class]) -> Iterator[tuple[Place, object
 def _logged(sites: Sites, modules: list[Class]) -> frozenset[str]:
     """The names of all metrics that are logged; none where one is not written out, or others may log."""
     found = {"epoch", "step"}
-    if any(_others(cls) for cls in modules) or any(sites.mentioning([*_LOG_MANY])):
+    trained = [cls for cls in sites.classes if "training_step" in cls.methods]
+    if any(_others(cls) for cls in (*modules, *trained)) or any(sites.mentioning([*_LOG_MANY])):
         return frozenset()
     for file in sites.mentioning([".log("]):
         for call in file.calls("log"):

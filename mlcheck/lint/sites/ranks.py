@@ -20,6 +20,7 @@ INIT = "torch.distributed.init_process_group"
 DDP = "torch.nn.parallel.DistributedDataParallel"
 _RANK = pattern(r"rank|main_process|is_(?:main|master|chief|leader|zero|primary)|gpu\b|\bmaster", re.IGNORECASE)
 _SEVERAL = pattern(r"world_size(?:\(\))? (?:!=|>) 1\b")
+_DISTRIBUTED = pattern(r"distributed|(?:^|_)(?:ddp|dist|multi_?gpu|parallel)(?:_|$)", re.IGNORECASE)
 _ONE = pattern(r"rank|main|master|chief|leader|primary", re.IGNORECASE)
 _OWNERS: tuple[str, ...] = (
     "lightning",
@@ -69,18 +70,21 @@ def names_of_choice(call: Call) -> tuple[str, ...]:
 def _asks_rank(file: File, test: ast.expr, context: Context) -> bool:
     """`if rank == 0:`, and `if chosen:` where `chosen = rank == 0`."""
     test = test.operand if isinstance(test, ast.UnaryOp) else test
-    if mentions_rank(test) or _is_of_rank(file, test) or _names_process(file, test):
+    parts = test.values if isinstance(test, ast.BoolOp) else [test]
+    if mentions_rank(test) or any(_is_of_rank(file, part) for part in parts) or _names_process(file, test):
         return True
     told = file.bindings(test.id, context) if isinstance(test, ast.Name) else []
     return any(binding.kind == "value" and binding.value and mentions_rank(binding.value) for binding in told)
 
 
 def _is_of_rank(file: File, test: ast.expr) -> bool:
-    """`if args.save_logs:`, where the file has `args.save_logs = args.logs and is_master(args)`."""
+    """`if args.save_logs:`, where the program has `args.save_logs = args.logs and is_master(args)`."""
     if not isinstance(test, ast.Attribute):
         return False
-    given = re.compile(rf"^[ \t]*{re.escape(ast.unparse(test))} = (.*)$", re.MULTILINE)
-    return any(_RANK.search(value) for value in given.findall(file.text))
+    text = ast.unparse(test)
+    given = re.compile(rf"^[ \t]*{re.escape(text)} = (.*)$", re.MULTILINE)
+    files = file.sites.mentioning([f"{text} = "])
+    return any(_RANK.search(value) for each in files for value in given.findall(each.text))
 
 
 def _names_process(file: File, test: ast.expr) -> bool:
@@ -101,10 +105,18 @@ def is_guarded(file: File, context: Context) -> bool:
         if outer.kind in ("function", "lambda"):
             break
         if isinstance(outer.node, ast.If | ast.IfExp | ast.While):
-            if _asks_rank(file, outer.node.test, outer):
+            if _asks_rank(file, outer.node.test, outer) or _is_of_one_process(outer.node.test, outer.arm):
                 return True
     function = file.function_around(context)
     return function is not None and any(_leaves(function, node) for node in straight(function.node.body))
+
+
+def _is_of_one_process(test: ast.expr, arm: str) -> bool:
+    """The branch `else:` of `if args.distributed:`, and `if not distributed:`."""
+    turned = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+    asked = test.operand if isinstance(test, ast.UnaryOp) else test
+    named = isinstance(asked, ast.Name | ast.Attribute) and _DISTRIBUTED.search(last_name(asked)) is not None
+    return named and (arm == "orelse") is not turned
 
 
 def _leaves(function: Function, node: ast.stmt) -> bool:

@@ -125,9 +125,11 @@ def _loop(record: Walk, node: ast.For | ast.AsyncFor | ast.While, context: Conte
 
 
 def _branch(record: Walk, node: ast.If, context: Context) -> None:
-    if node.orelse:
+    decided = bool(node.test.value) if isinstance(node.test, ast.Constant) else None  # `if False:` never runs
+    if node.orelse and decided is not True:
         record.block(node.orelse, Context("if", node, context, context.scope, "orelse"))
-    record.block(node.body, Context("if", node, context, context.scope))
+    if decided is not False:
+        record.block(node.body, Context("if", node, context, context.scope))
     record.tests.append((node.test, context))
     record.push_one(node.test, context)
 
