@@ -15,9 +15,10 @@ from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.interpret.store import LOCAL
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.python import binding
-from mlcheck.lint.pytorch import gradients, graph, relaxing
+from mlcheck.lint.pytorch import gradients, graph, modes, relaxing
 from mlcheck.lint.values import (
     NONE,
+    TRUE,
     Args,
     Function,
     Kwargs,
@@ -47,7 +48,7 @@ def follow(
     if info.generator and on_yield is None:
         return Object("builtins.generator", m.fresh(), None, (function, *args), kwargs)
     if len(m.frames) >= MAX_DEPTH or info.abstract or habits.is_abandoned(m, info) or _recurs(m, function):
-        return _given_up(m, info, args, kwargs, node)
+        return _given_up(m, function, args, kwargs, node)
     if on_yield is None and not m.relevance.to_follow(info) and habits.all_dull(m, function, args, kwargs):
         values = [*args, *kwargs.values()]
         return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
@@ -72,7 +73,7 @@ def follow(
         del m.loops[loops:]
         m.store.undo(mark)
         habits.abandon(m, info)
-        return _given_up(m, info, args, kwargs, node)
+        return _given_up(m, function, args, kwargs, node)
     finally:
         del m.frames[depth:]
     if frame.scope not in m.closed_over:
@@ -92,9 +93,14 @@ def _recurs(m: Machine, function: Function) -> bool:
     return any(frame.bound is function.bound and m.parents.get(frame.scope) == function.scope for frame in running)
 
 
-def _given_up(m: Machine, info: FunctionInfo, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
-    """The result of a call that is not followed, after anything it may have done to what it was given."""
-    values = [*args, *kwargs.values()]
+def _given_up(m: Machine, function: Function, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    """The result of a call that is not followed, after anything it may have done to what it was given.
+
+    A module's own `train` is known to switch its mode.
+    """
+    info, values = function.info, [*args, *kwargs.values()]
+    if info.name == "train" and isinstance(function.bound, Object) and modes.is_module(function.bound):
+        modes.set_mode(m, function.bound, args[0] if args else kwargs.get("mode", TRUE), m.place(node))
     m.havoc(values)
     if _CLEARS.search(info.module.text_of(info.node)):
         gradients.zero_anything(m, node)
