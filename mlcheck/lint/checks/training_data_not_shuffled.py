@@ -13,6 +13,7 @@ from mlcheck.lint.sites import OPEN, UNKNOWN, Call, Class
 from mlcheck.lint.sites.data.drawn_orders import not_followed
 from mlcheck.lint.sites.data.loaders import Loader, kind_of_data, loaders
 from mlcheck.lint.sites.data.makers import Made, made
+from mlcheck.lint.sites.data.noise import is_noise
 from mlcheck.lint.sites.data.pairing import paired
 from mlcheck.lint.sites.data.shuffled_rest import draws_the_rest, shuffles_the_rest
 from mlcheck.lint.sites.latest import source
@@ -27,6 +28,7 @@ _ORDERED = pattern(
 )
 _TENSORS = "torch.utils.data.TensorDataset"
 _MADE_UP = pattern(r"(?:random|dummy|fake|synthetic)_\w+$", re.IGNORECASE)
+_MANY = 1000
 _SHUFFLES = ("shuffle", "randperm", "permutation", "random.sample", "randint", "random.choice")
 
 
@@ -182,7 +184,9 @@ def _is_worth_shuffling(loader: Loader) -> bool:
         return False
     size = loader.call.argument("batch_size", 1)
     node = loader.call.file.value(size, loader.call.context)[0] if size is not None and size is not OPEN else None
-    return not (isinstance(node, ast.Call) and last_name(node.func) in ("len", "__len__"))
+    whole = isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value >= _MANY
+    whole = whole and loader.call.argument("shuffle", 2) is not None  # all of the data at once, for all one can tell
+    return not (whole or (isinstance(node, ast.Call) and last_name(node.func) in ("len", "__len__")))
 
 
 def _is_redrawn(loader: Loader) -> bool:
@@ -194,7 +198,7 @@ def _is_redrawn(loader: Loader) -> bool:
 
 def _is_ordered(origin: Origin) -> bool:
     if isinstance(origin.node, ast.Call) and origin.node.args:
-        made_up = all(_MADE_UP.match(ast.unparse(each)) for each in origin.node.args)  # for a trial run
+        made_up = all(_MADE_UP.match(ast.unparse(each)) for each in origin.node.args) or is_noise(origin)
         if made_up or origin.name == _TENSORS:
             return made_up
     name = ast.unparse(origin.node.func) if isinstance(origin.node, ast.Call) else ""
