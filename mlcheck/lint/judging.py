@@ -9,9 +9,10 @@ from collections.abc import Collection, Hashable
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Loss, Place
 from mlcheck.lint.nodes import before_methods, last_name, walk
-from mlcheck.lint.values import Cut, Select, Tensor, split_of_name
+from mlcheck.lint.values import Cut, Object, Select, Tensor, split_of_name
 
 _LOSS = pattern(r"loss|crit|objective", re.IGNORECASE)
+_WEIGHTS = pattern(r"Parameter\(|register_parameter|\bnn\.(?!Module\b)[A-Z]|Linear|Conv\d?d?\(|Embedding|add_module")
 _VERBS = (
     "eval",
     "evaluate",
@@ -190,3 +191,11 @@ def asks_for_loss(facts: Facts, place: Place, loss: Loss) -> bool:
     asked = [ast.unparse(node.test) for node in branches if isinstance(node, ast.If) and place.node in walk(node)]
     called = loss.place.node.func if isinstance(loss.place.node, ast.Call) else None
     return any(last_name(called) in test or _LOSS.search(test) for test in asked)
+
+
+def has_no_weights(forward: Forward) -> bool:
+    """Whether the module is a transform of its inputs, of a class whose bases are all known: it makes no graph."""
+    cls = forward.module.cls if isinstance(forward.module, Object) else None
+    if cls is None or "?" in cls.libraries or len(forward.touched) > 1:
+        return False
+    return not any(_WEIGHTS.search(info.module.text_of(info.node)) for info in cls.mro)

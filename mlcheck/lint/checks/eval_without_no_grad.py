@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode
-from mlcheck.lint.judging import draws_again, evaluates, names_evaluation
+from mlcheck.lint.judging import draws_again, evaluates, has_no_weights, names_evaluation
 from mlcheck.lint.nodes import is_name, last_name, loads, stores, walk
 from mlcheck.lint.sites.evaluation.answers import is_decided, read_as_array
 from mlcheck.lint.sites.evaluation.collecting import collects
@@ -57,7 +57,7 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             continue
         if forward.grad.kind != "on" or not (_is_in_eval_mode(forward) or _has_no_mode(facts, forward)):
             continue
-        if _is_read_as_array(facts, forward):
+        if _is_read_as_array(facts, forward) or has_no_weights(forward):
             continue
         if (
             evaluates(forward)
