@@ -44,7 +44,7 @@ def check(passes: Passes, first: FirstLoss, *, times: float = TIMES) -> Verdict:
     skewed = sure >= times and (missing >= MISSING or many / drawn >= DOMINANT)
     if not skewed:
         return Verdict(Outcome.PASS, told, figures=(_figure(counts),), numbers=numbers, looked_at=drawn)
-    if worse := _rarer_still(first, most, least):
+    if worse := _rarer_still(first, counts, most, least):
         finding = Finding(
             f"{told}; {worse}", help="weigh a class by one over its share, or not at all", numbers=numbers
         )
@@ -76,10 +76,13 @@ def _warned(finding: Finding, counts: Counter[int], numbers: dict[str, float], d
     )
 
 
-def _rarer_still(first: FirstLoss, most: int, least: int) -> str:
-    """Weights that go the wrong way; a class of weight 0 is left out on purpose."""
+def _rarer_still(first: FirstLoss, counts: Counter[int], most: int, least: int) -> str:
+    """Weights that are the frequencies; others that favour the frequent class are meant, and so is a weight of 0."""
     weights = [loss.class_weights for loss in first.losses if max(most, least) < len(loss.class_weights)]
     if len(weights) != 1 or not 0 < weights[0][least] < weights[0][most] / CLEARLY:
+        return ""
+    by_frequency = (weights[0][most] / weights[0][least]) / (counts[most] / counts[least])
+    if not 1 / CLEARLY <= by_frequency <= CLEARLY:
         return ""
     return (
         f"and the loss counts a sample of class {most} {weights[0][most] / weights[0][least]:.3g} times as much as one "
