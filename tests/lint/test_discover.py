@@ -66,7 +66,10 @@ def test_missing_path_is_one_sentence(project: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [".git/x.py", "__pycache__/x.py", "node_modules/p/x.py", "lib/site-packages/x.py", "build/lib/x.py", "dist/x.py"],
+    [
+        *(".git/x.py", "__pycache__/x.py", "node_modules/p/x.py", "lib/site-packages/x.py", "build/lib/x.py"),
+        *("dist/x.py", "._a.py"),
+    ],
 )
 def test_what_is_not_source_is_left_out(project: Path, name: str) -> None:
     write(project, "a.py", name)

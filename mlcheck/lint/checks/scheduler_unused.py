@@ -30,7 +30,11 @@ def _idle(facts: Facts) -> Iterator[Finding]:
     moved = {step.scheduler.place.spot for step in facts.training.scheduler_steps}
     for scheduler in facts.training.schedulers.values():
         optimizer = owner_key(scheduler.optimizer) if scheduler.optimizer is not None else None
-        if scheduler.place.spot in moved and (heir := _heir(facts, optimizer)) is not None:
+        if (
+            scheduler.place.spot in moved
+            and (heir := _heir(facts, optimizer)) is not None
+            and _trains(facts, scheduler)
+        ):
             yield Finding(
                 f"`{scheduler.name}` moves the learning rate of an optimizer that never steps: another took its place",
                 scheduler.place.location,
@@ -110,6 +114,13 @@ def _takes_over(binding: Binding, scheduler: Call, made: Call) -> bool:
 def _owner(call: Call) -> str:
     func = call.node.func
     return func.value.id if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) else ""
+
+
+def _trains(facts: Facts, scheduler: Scheduler) -> bool:
+    """Whether a loop that steps it steps an optimizer, too: else the schedule may be there to be drawn."""
+    moves = [step.when for step in facts.training.scheduler_steps if step.scheduler is scheduler]
+    inside = {loop.node for when in moves for loop, _ in when.loops}
+    return any(loop.node in inside for step in facts.steps for loop, _ in step.when.loops)
 
 
 def _heir(facts: Facts, key: Hashable) -> Optimizer | None:

@@ -51,6 +51,8 @@ def _switched(facts: Facts) -> Iterator[Finding]:
         )
         if not held_out and forward not in scored and not is_named_for_evaluation(forward):
             continue
+        if forward.moded == "unknown" and _is_for_losses(forward, around):
+            continue
         for mode in forward.modes:
             if mode in for_training or not _is_switched_here(mode, forward) or is_meant_to_vary(forward):
                 continue
@@ -71,6 +73,19 @@ def _is_of_inputs_alone(forward: Forward) -> bool:
     given = [*call.args, *call.keywords] if isinstance(call, ast.Call) else []
     several = any(isinstance(each, ast.Starred) or getattr(each, "arg", "") is None for each in given)
     return is_named_for_evaluation(forward) and len(given) == 1 and not several
+
+
+def _is_for_losses(forward: Forward, around: ast.AST | None) -> bool:
+    """`losses = detector(images, targets)` and `detector.eval()` beneath it: such a model tells them in train mode."""
+    call = forward.place.node
+    if not isinstance(call, ast.Call) or len(call.args) + len(call.keywords) < 2 or around is None:
+        return False
+    return any(
+        isinstance(node, ast.Call)
+        and ast.unparse(node) == f"{ast.unparse(call.func)}.eval()"
+        and node.lineno > call.lineno
+        for node in walk(around)
+    )
 
 
 def _around(facts: Facts, forward: Forward) -> tuple[ast.AST | None, str]:

@@ -50,7 +50,9 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _does_nothing(function: Function) -> bool:
     """`def forward(self): pass`, of a class that is there for its parameters; or one that is yet to be written."""
-    return "raise NotImplementedError" in function.text or all(isinstance(line, ast.Pass) for line in function.node.body)
+    return "raise NotImplementedError" in function.text or all(
+        isinstance(line, ast.Pass) for line in function.node.body
+    )
 
 
 def _wraps(value: ast.expr, function: Function) -> bool:

@@ -81,11 +81,16 @@ def _walk(folder: str, patterns: tuple[Pattern, ...], notices: list[str]) -> Ite
         if is_folder:
             if _holds_source(entry):
                 below.append(entry)
-        elif entry.name.endswith(_SOURCE) and entry.is_file() and not _ignored(entry, False, patterns):
+        elif _is_source(entry.name) and entry.is_file() and not _ignored(entry, False, patterns):
             yield os.path.normpath(entry.path)
     for entry in below:
         if not _ignored(entry, True, patterns):
             yield from _walk(entry.path, patterns, notices)
+
+
+def _is_source(name: str) -> bool:
+    """Not `._train.py`, which macOS writes beside `train.py`: it holds what its own file system cannot."""
+    return name.endswith(_SOURCE) and not name.startswith("._")
 
 
 def _ignored(entry: os.DirEntry[str], is_folder: bool, patterns: tuple[Pattern, ...]) -> bool:

@@ -252,13 +252,10 @@ def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> Non
         if name not in known:
             m.store.set(("attrs", key), (*known, name))
     name_object(m, value, name)
-    if modes.is_module(owner):
+    unknown = isinstance(owner, Symbol) and isinstance(value, Object) and value.cls is None
+    if unknown or modes.is_module(owner):  # `model.fc = nn.Linear(...)`, be the model what it may
         holding.put(m, owner, name, value, before, node)
         modes.adopt(m, owner, value)
-    elif isinstance(owner, Symbol) and isinstance(value, Object) and value.cls is None:
-        holding.put(m, owner, name, value, before, node)  # `model.fc = nn.Linear(...)`, be the model what it may
-        if modes.is_module(value):
-            modes.adopt(m, owner, value)
 
 
 def name_object(m: Machine, value: Value, name: str) -> None:

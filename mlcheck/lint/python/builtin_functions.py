@@ -55,7 +55,8 @@ _PLAIN = {"builtins.str": str, "builtins.bool": bool, "builtins.int": int, "buil
 
 def _is_instance(m: Machine, value: Value, of: Value) -> bool | None:
     if isinstance(of, Tuple) and not of.open:
-        if isinstance(value, Tuple) and _SEQUENCES <= {one.name for one in of.items if isinstance(one, External)}:
+        named = {one.name for one in of.items if isinstance(one, External)}
+        if isinstance(value, Tuple) and named >= _SEQUENCES:
             return True
         each = [_is_instance(m, value, one) for one in of.items]
         return True if True in each else None if None in each else False

@@ -27,6 +27,7 @@ CONTAINERS = frozenset(
     f"torch.nn.{name}" for name in ("ModuleList", "ModuleDict", "Sequential", "ParameterList", "ParameterDict")
 )
 PARAMETER = "torch.nn.Parameter"
+_AFFINE = ("affine", "elementwise_affine")
 _KEEPS = frozenset(["to", "cuda", "cpu", "float", "double", "half", "train", "apply", "requires_grad_"])
 _DEPTH = 4
 
@@ -94,7 +95,7 @@ def holds_parameters(file: File, node: ast.expr, context: Context, depth: int = 
     if name == PARAMETER:
         return all(keyword.arg != "requires_grad" or ast.unparse(keyword.value) != "False" for keyword in node.keywords)
     if name in LEARNING:
-        return True
+        return not any(word.arg in _AFFINE and ast.unparse(word.value) == "False" for word in node.keywords)
     if name == "copy.deepcopy" and node.args:
         return holds_parameters(file, node.args[0], context, depth - 1)
     if name not in CONTAINERS:
