@@ -29,7 +29,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if {state.kind for state in clip.states} == {"scaled"}:
             name = clip.name.rpartition(".")[2]
             yield Finding(
-                f"`{name}` cuts gradients that are still multiplied by the loss scale",
+                f"`{name}` clips gradients that are still multiplied by the loss scale",
                 clip.place.location,
                 help="call `scaler.unscale_(optimizer)` between the backward and the clipping",
                 related=tuple(state.place.location for state in clip.states if state.place),

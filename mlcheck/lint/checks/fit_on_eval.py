@@ -52,14 +52,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             )
         elif (cut := _cut_later(call)) is not None:
             yield Finding(
-                f"`{kind}` is fitted on all data before the split: the training data has seen the test data",
+                f"`{kind}` is fitted on all data before the split: it has seen what is held out",
                 call.place.location,
                 help="fit on the training part, and call `transform` on the rest",
                 related=(call.file.place(cut, call.context).location,),
             )
         elif (split := _split_itself(call)) is not None:
             yield Finding(
-                f"`{kind}` is fitted on all data before the split: the training data has seen the test data",
+                f"`{kind}` is fitted on all data before the split: it has seen what is held out",
                 call.place.location,
                 help="split first; fit on the training part, and call `transform` on the rest",
                 related=(split.place.location,),

@@ -61,7 +61,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         elif _is_always_on(call, rate, attention):
             flag = "dropout_p=p if self.training else 0.0" if attention else "training=self.training"
             yield Finding(
-                f"`{call.name.rpartition('.')[2]}` drops in evaluation too: nothing tells it of the mode",
+                f"`{call.name.rpartition('.')[2]}` drops in evaluation too: it is not told the model's mode",
                 call.place.location,
                 help=f"pass `{flag}`" + ("" if attention else ", or use `nn.Dropout`"),
             )

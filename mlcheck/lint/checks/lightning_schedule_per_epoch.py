@@ -32,7 +32,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             for schedule in _schedules(cls.file, answer, configure.inner):
                 if _counts_batches(schedule):
                     yield Finding(
-                        "This schedule is counted in batches, and Lightning steps it once an epoch: it hardly begins",
+                        "This schedule counts batches, and Lightning steps it once an epoch: most is never reached",
                         schedule.file.place(schedule.node, schedule.context).location,
                         help='return `{"optimizer": ..., "lr_scheduler": {"scheduler": ..., "interval": "step"}}`',
                         related=(cls.file.place(answer, configure.inner).location,),

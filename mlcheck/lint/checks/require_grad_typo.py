@@ -35,7 +35,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
     for place in of_copies(facts.sites):
         yield Finding(
-            "The values of a `state_dict` are no parameters: `requires_grad` of the model's own stays as it is",
+            "This sets `requires_grad` on detached values of a `state_dict`: the model's parameters keep theirs",
             place.location,
             help="loop over `named_parameters()`",
         )
