@@ -125,13 +125,19 @@ def _loop(record: Walk, node: ast.For | ast.AsyncFor | ast.While, context: Conte
 
 
 def _branch(record: Walk, node: ast.If, context: Context) -> None:
-    decided = bool(node.test.value) if isinstance(node.test, ast.Constant) else None  # `if False:` never runs
-    if node.orelse and decided is not True:
+    if node.orelse:
         record.block(node.orelse, Context("if", node, context, context.scope, "orelse"))
-    if decided is not False:
+    if not _never_runs(node):
         record.block(node.body, Context("if", node, context, context.scope))
     record.tests.append((node.test, context))
     record.push_one(node.test, context)
+
+
+def _never_runs(node: ast.If) -> bool:
+    """`if False:`; with imports in it, it tells editors and type checkers what a name is."""
+    if not isinstance(node.test, ast.Constant) or node.test.value:
+        return False
+    return not any(isinstance(line, ast.Import | ast.ImportFrom) for line in node.body)
 
 
 def _choice(record: Walk, node: ast.IfExp, context: Context) -> None:
