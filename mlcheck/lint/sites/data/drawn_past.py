@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from mlcheck.lint.nodes import is_name, reads_of, stores_of, walk
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.project import Sites
-from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.values import split_of_name
 
 _SPLITS = ("sklearn.model_selection.train_test_split", "torch.utils.data.random_split")
@@ -32,7 +31,7 @@ def drawn_past(sites: Sites) -> Iterator[DrawnPast]:
         data = first.node.args[0]
         if not isinstance(data, ast.Name) or split_of_name(held) not in ("val", "test"):
             continue
-        nodes = walk(around(first))
+        nodes = _nodes(first)
         for second, (learnt, other) in splits:
             if (
                 second.file is not first.file
@@ -48,11 +47,15 @@ def drawn_past(sites: Sites) -> Iterator[DrawnPast]:
                 yield DrawnPast(first, second, data.id, rest, held)
 
 
+def _nodes(call: Call) -> Sequence[ast.AST]:
+    return call.function.nodes if call.function is not None else walk(call.file.module.source.tree)
+
+
 def _parts(call: Call) -> tuple[str, str] | None:
     """The names of the two parts of one list."""
     if not call.node.args or any(isinstance(arg, ast.Starred) for arg in call.node.args):
         return None
-    for line in walk(around(call)):
+    for line in _nodes(call):
         if isinstance(line, ast.Assign) and line.value is call.node and isinstance(line.targets[0], ast.Tuple):
             parts = [part.id for part in line.targets[0].elts if isinstance(part, ast.Name)]
             return (parts[0], parts[1]) if len(parts) == 2 == len(line.targets[0].elts) else None
