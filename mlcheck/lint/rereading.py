@@ -19,6 +19,9 @@ def read_later(facts: Facts, snapshot: Snapshot) -> bool:
     target, nodes = snapshot.target, walk(snapshot.within)
     around = [node for node in nodes if isinstance(node, _BLOCKS) and target in set(walk(node))]
     branch = next((node for node in reversed(around) if isinstance(node, ast.If)), snapshot.within)
+    if snapshot.by_helper:
+        lines = (node for node in nodes if isinstance(node, ast.Assign))
+        branch = next((line for line in lines if target in set(walk(line))), branch)
     read: set[ast.AST] = set()
     if isinstance(target, ast.Name):
         loops = [node for node in around if not isinstance(node, ast.If)]

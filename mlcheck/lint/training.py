@@ -125,7 +125,8 @@ class SchedulerStep:
 class Snapshot:
     """Weights kept in `target` (under `item` of a dictionary) that go on changing: a state dict, or the model itself.
 
-    `within` is the function, or module, around the assignment; `trained_on`: the model was trained since.
+    `within` is the function, or module, around the assignment; `trained_on`: the model was trained since;
+    `by_helper`: a call gave it back in one case, and in the others what the variable held before.
     """
 
     place: Place
@@ -135,6 +136,7 @@ class Snapshot:
     within: ast.AST
     when: Turn
     trained_on: bool = False
+    by_helper: bool = False
 
 
 @dataclass(eq=False, slots=True)

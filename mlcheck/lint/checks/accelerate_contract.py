@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Call, File, Function, Sites
 from mlcheck.lint.sites.data.loaders import LOADER, loaders
 from mlcheck.lint.sites.origins import Origin, given, origins
@@ -169,15 +169,34 @@ def _unprepared(facts: Facts, prepared: list[Call]) -> Iterator[Finding]:
         if optimizer.file is not file or optimizer.function is not function or id(optimizer.node) in given:
             continue
         names = file.names_given(optimizer.node)
-        stepped = [call for call in file.calls("step") if call.function is function and call.loops]
-        owners = {ast.unparse(call.node.func.value) for call in stepped if isinstance(call.node.func, ast.Attribute)}
-        if len(names) == 1 and names[0] in owners and _prepares_model(file, prepared, optimizer):
+        if len(names) == 1 and _is_stepped(optimizer, names[0]) and _prepares_model(file, prepared, optimizer):
             yield Finding(
                 f"`{names[0]}` is not prepared: its steps know nothing of loss scaling and gradient accumulation",
                 optimizer.place.location,
                 help="pass it to `accelerator.prepare` with the model and the loader",
                 related=(prepared[0].place.location,),
             )
+
+
+def _is_stepped(optimizer: Call, name: str) -> bool:
+    """In a loop of this function; or, as an attribute that no other method prepares, anywhere in the class."""
+    file, cls = optimizer.file, optimizer.cls
+    steps = [call for call in file.calls("step") if isinstance(call.node.func, ast.Attribute)]
+    if any(_is_of(call, name) and call.function is optimizer.function and call.loops for call in steps):
+        return True
+    receiver = optimizer.function.receiver if optimizer.function is not None else ""
+    if cls is None or len(cls.attributes.get(name, ())) != 1:
+        return False
+    handed = [
+        arg for each in file.calls(*_PREPARE) for arg in (*each.node.args, *(k.value for k in each.node.keywords))
+    ]
+    return any(_is_of(call, f"{receiver}.{name}") and call.cls is cls for call in steps) and name not in map(
+        last_name, handed
+    )
+
+
+def _is_of(call: Call, owner: str) -> bool:
+    return isinstance(call.node.func, ast.Attribute) and ast.unparse(call.node.func.value) == owner
 
 
 def _given(prepared: list[Call]) -> set[int]:
@@ -218,7 +237,14 @@ def _prepares_model(file: File, prepared: list[Call], optimizer: Call) -> bool:
     if not isinstance(func, ast.Attribute) or func.attr != "parameters":
         return False
     model = ast.unparse(func.value)
-    return any(ast.unparse(arg) == model for call in prepared for arg in call.node.args)
+    handed = [arg for call in prepared for arg in call.node.args]
+    if any(ast.unparse(arg) == model for arg in handed):
+        return True
+    kept = [
+        origin for arg in handed if isinstance(arg, ast.Attribute) for origin in origins(file, arg, optimizer.context)
+    ]
+    here = optimizer.function
+    return any(ast.unparse(one.node) == model and one.file.function_around(one.context) is here for one in kept)
 
 
 def _own(call: Call, arg: ast.expr) -> Iterator[Origin]:

@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, reads_of, walk
 from mlcheck.lint.sites import Call, Context, canonical
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.layers.einsum_weights import normalised_over_kept
 from mlcheck.lint.sites.layers.masked_weights import factors, itself, masked_after
 
 LOOKS_AT = "softmax over scores"
@@ -23,6 +24,7 @@ _MASKED = {
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     deep = [softmax.place.node for softmax in facts.softmaxes if len(softmax.shape.dims) > 2 and softmax.dim == 1]
+    yield from _by_letters(facts)
     for file in facts.sites.mentioning(["softmax("]):
         for masked in masked_after(file) if "mask" in file.text else ():
             yield Finding(
@@ -48,6 +50,18 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="`softmax(dim=-1)`",
                     related=(file.place(product, call.context).location,),
                 )
+
+
+def _by_letters(facts: Facts) -> Iterator[Finding]:
+    for file in facts.sites.mentioning(["einsum("]):
+        for softmax, product in normalised_over_kept(file) if "softmax(" in file.text else ():
+            yield Finding(
+                "These weights add up to one along a dimension that the product after it keeps, and it sums along "
+                "another: the weights of a query do not sum to one",
+                softmax.place.location,
+                help="give the dimension of the keys, which the product sums over",
+                related=(product.place.location,),
+            )
 
 
 def _asked(call: Call) -> tuple[ast.expr | None, object]:

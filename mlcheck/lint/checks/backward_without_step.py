@@ -187,7 +187,7 @@ def _may_step(facts: Facts, optimizer: Optimizer) -> bool:
     owners = [call.func.value for call in calls if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)]
     name = f"(?:{'|'.join(sorted({re.escape(each) for each in (optimizer.name, *map(last_name, owners)) if each}))})"
     steps = re.compile(rf"\b{name}\b[^\n]*\.step\b|\bstep\w*\([^\n]*\b{name}\b|\.grad\b(?!\s*=\s*None)")
-    elsewhere = re.compile(rf"(?<!\bself)\.{name}\b")
+    elsewhere = re.compile(rf"(?<!\bself)\.{name}\b(?!\.(?:param_groups|state_dict|load_state_dict|zero_grad)\b)")
     own = {step.place.spot[:2] for step in facts.steps if not _is_of_others(facts, step, optimizer)}
     known = {step.place.spot[:2] for step in facts.steps} - own
     for file in facts.sites.files.values():

@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.branches import branches
+from mlcheck.lint.sites.evaluation.raised_already import raised_already
 from mlcheck.lint.sites.evaluation.unbeatable import INFINITE, unbeatable, without_margin
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.origins import callers, given
@@ -31,6 +32,15 @@ def check(facts: Facts) -> Iterator[Finding]:
             if best is None or not _repeats(file, best, context):
                 continue
             facts.sites.seen[LOOKS_AT] += 1
+            raised = raised_already(file, test, best, context)
+            if raised is not None:
+                yield Finding(
+                    f"`{ast.unparse(best)}` has taken `{_other(test, best)}` before the two are compared: "
+                    "this is never true",
+                    file.place(test, context).location,
+                    help=f"compare first, and set `{ast.unparse(best)}` below",
+                    related=(file.place(raised, context).location,),
+                )
             start = unbeatable(file, test, best, context)
             if start is not None and _is_kept(file, test, context, either=True):
                 yield Finding(

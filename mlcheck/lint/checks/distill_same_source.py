@@ -9,9 +9,10 @@ from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Context
 from mlcheck.lint.sites.latest import latest
 from mlcheck.lint.sites.layers.tensors import activation
+from mlcheck.lint.sites.training.unasked_teachers import unasked_teachers
 
 LOOKS_AT = "KL divergence"
-WORDS = ("kl_div", "KLDivLoss")
+WORDS = ("kl_div", "KLDivLoss", "teacher")
 _FUNCTION = "torch.nn.functional.kl_div"
 _KEEPS = ("detach", "float", "clone", "double", "half", "to", "contiguous")
 
@@ -19,6 +20,12 @@ _KEEPS = ("detach", "float", "clone", "double", "half", "to", "contiguous")
 def check(facts: Facts) -> Iterator[Finding]:
     calls = [*facts.sites.calls(_FUNCTION, "torch.kl_div"), *_of_criteria(facts)]
     facts.sites.seen[LOOKS_AT] = len(calls)
+    for name, place in unasked_teachers(facts.sites):
+        yield Finding(
+            f"`{name}` is made ready and never asked: what the student is compared with comes from elsewhere",
+            place.location,
+            help="let it compute what the student is to learn",
+        )
     for call in calls:
         given, target = call.argument("input", 0), call.argument("target", 1)
         if given is None or target is None:

@@ -1,11 +1,13 @@
 """loss-args-swapped: the labels stand where the predictions belong."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Loss
-from mlcheck.lint.nodes import is_name
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.values import Symbol, Tensor, Value, live
 
 LOOKS_AT = "loss"
@@ -13,6 +15,8 @@ _ASYMMETRIC = frozenset(
     f"torch.nn.{name}"
     for name in ("CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "MultiLabelSoftMarginLoss")
 )
+_STUDENT = pattern(r"student|(?:^|_)s(?:tu)?(?:_|$)")
+_TEACHER = pattern(r"teacher|(?:^|_)t(?:ea)?(?:_|$)")
 _LABELS = frozenset(
     ["y", "yb", "label", "labels", "target", "targets", "gt", "y_true", "ground_truth", "true_labels", "mask", "masks"]
 )
@@ -22,6 +26,7 @@ _PREDICTIONS = frozenset(
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    yield from _taught_backwards(facts)
     for loss in facts.losses:
         given = _arguments(loss)
         if loss.name not in _ASYMMETRIC or given is None or loss.target is None:
@@ -35,6 +40,39 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help=f"swap them: `({ast.unparse(told[1])}, {ast.unparse(told[0])})`",
                 related=() if loss.handed is None else (loss.place.location,),
             )
+
+
+def _taught_backwards(facts: Facts) -> Iterator[Finding]:
+    """`kl_div(log_softmax(y_s), softmax(y_t))`, where `y_s` was computed without gradients, and `y_t` learns."""
+    walks: dict[tuple[str, int, int], list[Loss]] = {}
+    for loss in facts.losses:
+        if loss.name == "torch.nn.KLDivLoss":
+            walks.setdefault(loss.place.spot, []).append(loss)
+    for losses in walks.values():
+        names = {(_behind(loss.input, _STUDENT), _behind(loss.target, _TEACHER)) for loss in losses}
+        student, teacher = next(iter(names))
+        if len(names) == 1 and student and teacher and all(map(_learns_by_target, losses)):
+            yield Finding(
+                f"What is given as `{student}` has no gradient, and what is given as `{teacher}` has: "
+                "the student and the teacher are swapped",
+                losses[0].place.location,
+                help="give the student's scores first where this is called",
+            )
+
+
+def _behind(value: Value | None, named: re.Pattern[str]) -> str:
+    """The variable of that role whose scores a softmax was taken of."""
+    node = value.place.node if isinstance(value, Tensor) and value.place is not None else None
+    names = [part.id for part in walk(node) if isinstance(part, ast.Name)] if node is not None else []
+    return next((name for name in names if named.search(name.lower())), "")
+
+
+def _learns_by_target(loss: Loss) -> bool:
+    if not isinstance(loss.input, Tensor) or not isinstance(loss.target, Tensor):
+        return False
+    first = {call.grad.kind for call in live(loss.input.traces)}
+    apart = not first or ("off" in first and "on" not in first)
+    return apart and any(call.trained and call.grad.kind == "on" for call in live(loss.target.traces))
 
 
 def _is_swapped(loss: Loss, given: tuple[ast.expr, ast.expr]) -> bool:

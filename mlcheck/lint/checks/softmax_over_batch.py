@@ -15,6 +15,7 @@ from mlcheck.lint.sites.layers.first_dimension import MAY_TURN, is_over_first, n
 from mlcheck.lint.sites.layers.implied_dimension import over_samples
 from mlcheck.lint.sites.layers.merged_rows import over_merged_rows
 from mlcheck.lint.sites.layers.modules import module_classes
+from mlcheck.lint.sites.layers.picked_labels import labels_picked_along_other
 from mlcheck.lint.sites.layers.pooling import pooled_elsewhere
 from mlcheck.lint.sites.layers.routing import named_along_other, picked_along_other
 from mlcheck.lint.values import Object, Tensor
@@ -58,6 +59,9 @@ def _normalised(facts: Facts) -> Iterator[Finding]:
     yield from _over_loaded_batch(facts)
     named = (each for file in facts.sites.mentioning(["oftmax("]) for each in named_along_other(file))
     picked = (each for cls in facts.sites.classes for each in picked_along_other(cls))
+    for file in facts.sites.mentioning([".gather("]):
+        for softmax, _ in labels_picked_along_other(file):
+            yield _finding(softmax.place)
     for softmax, pick in chain(picked, named):
         yield Finding(
             "This normalises over dimension 0, and the largest are then picked along another: rows are not comparable",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_length, last_name, own_nodes, reads_of, walk
+from mlcheck.lint.nodes import is_length, is_name, last_name, own_nodes, reads_of, walk
 from mlcheck.lint.sites import Class, Context, File, Function
 from mlcheck.lint.sites.data.other_split import loaders_of_other_split
 from mlcheck.lint.values import split_of_name
@@ -73,12 +73,17 @@ def _may_be_left(scope: _Scope, unread: str) -> bool:
 
 
 def _alike(names: Iterable[str]) -> list[list[str]]:
-    """Pairs of names that differ by their split alone."""
+    """Pairs of names that differ by their split alone; of three, those for evaluation each with that for training."""
     stems: dict[str, list[str]] = {}
     for name in names:
         if (stem := _stem(name)) and split_of_name(name):
             stems.setdefault(stem, []).append(name)
-    return [names for names in stems.values() if len(names) == 2]
+    pairs = [names for names in stems.values() if len(names) == 2]
+    for names in stems.values():
+        if len({split_of_name(name) for name in names}) == len(names) == 3:
+            trained = next(name for name in names if split_of_name(name) == "train")
+            pairs += [[name, trained] for name in names if name != trained]
+    return pairs
 
 
 def _attribute_pairs(cls: Class) -> Iterator[tuple[str, str]]:
@@ -151,6 +156,10 @@ def _judged(scope: _Scope, unread: str, other: str) -> Iterator[Finding]:
         if len(made) > 1:
             yield _finding(scope, made[0] if split_of_name(other) != "train" else made[-1], unread, other)
         return
+    counted = _read_by_length_of(scope, unread, reads)
+    if counted is not None:
+        yield _finding(scope, counted, unread, other)
+        return
     loops = [node for node in own_nodes(scope.node) if isinstance(node, ast.For)]
     training = [loop for loop in loops if ".backward(" in scope.file.module.text_of(loop)]
     inner = [loop for loop in training if not any(other in set(walk(loop)) - {loop} for other in training)]
@@ -164,6 +173,17 @@ def _judged(scope: _Scope, unread: str, other: str) -> Iterator[Finding]:
         asked += _asked(nodes, reads)
         if asked:
             yield _finding(scope, asked[0], unread, other)
+
+
+def _read_by_length_of(scope: _Scope, unread: str, reads: list[ast.Name]) -> ast.Name | None:
+    """`while i < len(val_data)`, or `for i in range(len(val_data))`, and what it reads is the other split's."""
+    for loop in own_nodes(scope.node):
+        head = loop.test if isinstance(loop, ast.While) else loop.iter if isinstance(loop, ast.For) else None
+        lengths = [node for node in walk(head) if is_length(node)] if head is not None else []
+        if any(is_name(part, unread) for node in lengths for part in walk(node)):
+            inside = set(walk(loop))
+            return next((read for read in reads if read in inside), None)
+    return None
 
 
 def _gone_over(nodes: list[ast.AST], loop: ast.For) -> set[ast.AST]:

@@ -10,6 +10,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, own_nodes, walk
 from mlcheck.lint.sites import Context, File
+from mlcheck.lint.sites.data.drawn_past import drawn_past
 from mlcheck.lint.sites.data.hand_folds import cuts
 from mlcheck.lint.sites.data.redrawn_split import redrawn
 from mlcheck.lint.sites.data.same_part import held_out_of_training
@@ -50,6 +51,15 @@ def check(facts: Facts) -> Iterator[Finding]:
             judged.call.place.location,
             help="make its data set with `train=False`, or with the split that is meant",
             related=(trained.call.place.location,),
+        )
+    for past in drawn_past(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            f"This is drawn from all of `{past.data}`, and so shares samples with `{past.held}`, which is set aside "
+            f"above; nothing reads `{past.unread}`",
+            past.second.place.location,
+            help=f"split `{past.unread}` here",
+            related=(past.first.place.location,),
         )
     for again in redrawn(facts.sites):
         facts.sites.seen[LOOKS_AT] += 1

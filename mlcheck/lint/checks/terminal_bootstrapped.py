@@ -17,6 +17,7 @@ _DONE = pattern(
 _REWARD = pattern(r"^(?:b_|batch_)?(?:r|rew|rews|rewards?)(?:_?(?:batch|tensor|t|b))?$")
 _DISCOUNT = pattern(r"gamma|discount")
 _OTHERWISE = pattern(r"non_?final|is not None|not_?done|terminat|truncat|n_?step|alive|survive")
+_END = pattern(r"mask|done|terminal|nonterm")
 _ENDLESS = ("Pendulum-v", "HalfCheetah-v", "Swimmer-v", "Reacher-v")
 """Environments in which an episode ends by its time limit alone: there what follows has a value."""
 
@@ -34,6 +35,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 facts.sites.seen[LOOKS_AT] += len(targets)
                 yield from _masked_too_late(function, targets)
                 yield from _unread(function, targets)
+                yield from _unlike_others(function, targets)
 
 
 def _targets(function: Function) -> Iterator[ast.BinOp]:
@@ -45,6 +47,46 @@ def _targets(function: Function) -> Iterator[ast.BinOp]:
                 rewarded = any(_REWARD.search(last_name(part).lower()) for part in walk(left))
                 if rewarded and any(_DISCOUNT.search(name) for name in names):
                     yield node
+
+
+def _unlike_others(function: Function, targets: list[ast.BinOp]) -> Iterator[Finding]:
+    """`r[t] + gamma * v[t + 1]` in one branch, and `r[t] + gamma * v[t + 1] * masks[t + 1]` in another."""
+    masked = [target for target in targets if _ends(target)]
+    if not masked or _OTHERWISE.search(function.text):
+        return
+    for target in targets:
+        others = [other for other in masked if _names(target) == _names(other) - _ends(other)]
+        if others and target not in masked and not _stands_under_end(function, target):
+            yield Finding(
+                "The value of what follows is added where the episode has ended, too: another branch leaves it out",
+                function.place(target).location,
+                help=f"multiply the value of the next state by `{_factor(others[0])}`, as the other does",
+                related=(function.place(others[0]).location,),
+            )
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {last_name(part) for part in walk(node) if isinstance(part, ast.Name | ast.Attribute)}
+
+
+def _ends(target: ast.BinOp) -> set[str]:
+    """The names in a target that say where an episode ends: `masks`, `dones`."""
+    return {name for name in _names(target.right) if _END.search(name.lower())}
+
+
+def _factor(target: ast.BinOp) -> str:
+    parts = [part for part in walk(target.right) if isinstance(part, ast.Subscript | ast.Name | ast.Attribute)]
+    return next(ast.unparse(part) for part in parts if _END.search(last_name(_whole(part)).lower()))
+
+
+def _whole(node: ast.expr) -> ast.expr:
+    return node.value if isinstance(node, ast.Subscript) else node
+
+
+def _stands_under_end(function: Function, target: ast.BinOp) -> bool:
+    """Whether a branch around it asks whether the episode has ended."""
+    around = [node for node in function.nodes if isinstance(node, ast.If) and target in set(walk(node))]
+    return any(_END.search(name.lower()) for node in around for name in _names(node.test))
 
 
 def _unread(function: Function, targets: list[ast.BinOp]) -> Iterator[Finding]:

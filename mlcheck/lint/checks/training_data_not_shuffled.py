@@ -14,6 +14,7 @@ from mlcheck.lint.sites.data.drawn_orders import not_followed
 from mlcheck.lint.sites.data.loaders import Loader, kind_of_data, loaders
 from mlcheck.lint.sites.data.makers import Made, made
 from mlcheck.lint.sites.data.noise import is_noise
+from mlcheck.lint.sites.data.ordered_samplers import goes_in_order
 from mlcheck.lint.sites.data.pairing import paired
 from mlcheck.lint.sites.data.shuffled_rest import draws_the_rest, shuffles_the_rest
 from mlcheck.lint.sites.latest import source
@@ -84,7 +85,7 @@ def _in_order(loader: Loader) -> Iterator[Finding]:
     if _is_only_counted(loader):
         return
     if loader.owns_order:
-        if loader.trained and _goes_in_order(loader) and _is_worth_shuffling(loader) and not _is_redrawn(loader):
+        if loader.trained and goes_in_order(loader) and _is_worth_shuffling(loader) and not _is_redrawn(loader):
             yield Finding(
                 "The training data is not shuffled: `SequentialSampler` brings it in one order, in every epoch",
                 loader.call.place.location,
@@ -216,13 +217,6 @@ def _shuffles_itself(origin: Origin) -> bool:
     return (
         any(word in base.text for base in named.line for word in _SHUFFLES) or _ORDERED.search(named.name) is not None
     )
-
-
-def _goes_in_order(loader: Loader) -> bool:
-    """Whether the sampler is a `SequentialSampler` whatever happens."""
-    given = loader.call.argument("sampler", 3)
-    found = origins(loader.call.file, given, loader.call.context) if given is not None and given is not OPEN else []
-    return bool(found) and all(origin.name.endswith(".SequentialSampler") for origin in found)
 
 
 def _shuffles_only_with_others(loader: Loader) -> bool:

@@ -12,6 +12,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, is_name, last_name, own_nodes, walk
 from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.layers.divergences import is_square, raised, terms, unevenly_scaled
+from mlcheck.lint.sites.layers.signs_in_sums import added_by_callers, parents, sign_in_sum, sign_of_product
 
 LOOKS_AT = "formula of a variational autoencoder"
 WORDS = ("logvar", "log_var", "logsigma", "log_sigma", "logstd", "log_std")
@@ -141,7 +142,7 @@ def _judged(node: ast.BinOp) -> str | None:
 
 def _added_negative(lines: Stretch, formula: ast.BinOp) -> str:
     """`kld = 0.5 * torch.sum(1 + logvar - mu.pow(2) - logvar.exp())`, which is never positive, and `loss + kld`."""
-    above = {id(child): node for node in lines.nodes for child in ast.iter_child_nodes(node)}
+    above = parents(lines.nodes)
     sign = -next(sign for sign, term in terms(formula, 1) if isinstance(term, ast.Constant))
     node: ast.AST = formula
     while not isinstance(node, ast.Assign):
@@ -150,7 +151,7 @@ def _added_negative(lines: Stretch, formula: ast.BinOp) -> str:
             sign = -sign
         elif isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Mult | ast.Div):
             other = outer.right if outer.left is node else outer.left
-            sign *= _sign_of_product(other)
+            sign *= sign_of_product(other)
         elif not isinstance(outer, ast.Assign | ast.Attribute | ast.Call):
             return ""
         node = outer
@@ -159,17 +160,12 @@ def _added_negative(lines: Stretch, formula: ast.BinOp) -> str:
         return ""
     name, kind = ast.unparse(target), type(target)
     reads = [n for n in lines.nodes if isinstance(n, kind) and isinstance(n.ctx, ast.Load) and ast.unparse(n) == name]
-    sums = {sign: read for read in reads if (sign := _sign_in_sum(read, above))}
-    if set(sums) != {1} or not ("kl" in last_name(target).lower() or _is_minimised(lines, sums[1], above)):
+    sums = {sign: read for read in reads if (sign := sign_in_sum(read, above))}
+    named = "kl" in last_name(target).lower()
+    returned = named and not sums and added_by_callers(lines.file, lines.context, reads, above)
+    if not returned and (set(sums) != {1} or not (named or _is_minimised(lines, sums[1], above))):
         return ""
     return f"`{name}` is never positive, and is added to the loss: its minus sign is missing"
-
-
-def _sign_of_product(node: ast.expr) -> int:
-    """-1 for `-0.5` and `-0.5 * beta`, where every name stands for something positive."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
-        return _sign_of_product(node.left) * _sign_of_product(node.right)
-    return -_sign_of_product(node.operand) if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1
 
 
 def _is_minimised(lines: Stretch, node: ast.AST, above: dict[int, ast.AST]) -> bool:
@@ -178,24 +174,6 @@ def _is_minimised(lines: Stretch, node: ast.AST, above: dict[int, ast.AST]) -> b
         node = above.get(id(node), lines.file.module.source.tree)
     total = ast.unparse(node.targets[0]) if isinstance(node, ast.Assign) else "?"
     return any(isinstance(n, ast.Call) and ast.unparse(n.func) == f"{total}.backward" for n in lines.nodes)
-
-
-def _sign_in_sum(node: ast.AST, above: dict[int, ast.AST]) -> int:
-    """With which sign a name goes into a sum: `bce + beta * kld`; 0 where it goes into none."""
-    while isinstance(outer := above.get(id(node)), ast.BinOp) and isinstance(outer.op, ast.Mult | ast.Div):
-        other = outer.right if outer.left is node else outer.left
-        if isinstance(other, ast.UnaryOp):
-            return -1
-        node = outer
-    if not isinstance(outer, ast.BinOp) or not isinstance(outer.op, ast.Add | ast.Sub):
-        turned = isinstance(outer, ast.UnaryOp) and not isinstance(above.get(id(outer)), ast.Dict)
-        return -1 if turned else 0
-    sign = -1 if isinstance(outer.op, ast.Sub) and outer.right is node else 1
-    while isinstance(further := above.get(id(outer)), ast.BinOp | ast.UnaryOp | ast.Call | ast.Attribute):
-        if isinstance(further, ast.UnaryOp) or (isinstance(further, ast.BinOp) and isinstance(further.op, ast.Sub)):
-            return -1  # turned as a whole, or taken from something: not judged
-        outer = further
-    return sign
 
 
 def _deviation(lines: Stretch, node: ast.AST) -> str:

@@ -20,6 +20,7 @@ from mlcheck.lint.values import (
 )
 
 _UNROLL = 8
+_EACH = "each"
 _SPLIT_WORDS = ("split", "mode", "phase", "subset", "partition", "image_set", "stage")
 _LOADERS = ("DataLoader", "StatefulDataLoader", "FastDataLoader", "DataLoaderX")
 
@@ -90,7 +91,7 @@ def store_item(m: Machine, owner: Value, index: Value, value: Value) -> None:
     """`owner[index] = value`."""
     found = contents(m, owner)
     if isinstance(owner, Object) and isinstance(found, Table):
-        key: Any = index.value if isinstance(index, Const) else ("?", m.fresh())
+        key: Any = index.value if isinstance(index, Const) else (_EACH if _holds_alike(found) else "?", m.fresh())
         if len(found.items) < 64:
             open_ = found.open or not isinstance(index, Const)
             m.store.set(("items", owner.id), Table({**found.items, key: value}, open_))
@@ -104,6 +105,16 @@ def store_item(m: Machine, owner: Value, index: Value, value: Value) -> None:
             m.store.set(("items", owner.id), Tuple((value,), True))
     elif isinstance(owner, Symbol) and isinstance(index, Const) and isinstance(index.value, str | int):
         m.store.set(("a", owner.key, ("item", index.value)), value)
+
+
+def _holds_alike(found: Table) -> bool:
+    """Whether all that was ever put into a dictionary went there under keys that are not known: one after the other."""
+    return all(isinstance(key, tuple) and key[0] == _EACH for key in found.items) and found.open == bool(found.items)
+
+
+def any_alike(found: Table) -> list[Value]:
+    """What any key gives of a dictionary that was filled under keys which are not known; empty for others."""
+    return list(found.items.values()) if found.open and _holds_alike(found) else []
 
 
 def append(m: Machine, owner: Value, value: Value) -> None:

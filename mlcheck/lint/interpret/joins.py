@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mlcheck.core.dataclasses import replace
 from mlcheck.lint.facts import GradMode, Mode, Place
 from mlcheck.lint.interpret import guards
 from mlcheck.lint.interpret.store import Delta, Key
@@ -46,7 +47,7 @@ def join_values(machine: Machine, values: Sequence[Value], key: Hashable) -> Val
     """One value for several: a Select where a condition tells two apart, else what they have in common."""
     first = values[0]
     if all(value is first or value == first for value in values[1:]):
-        return first
+        return _with_all_traces(first, values)
     if isinstance(first, Tensor) and all(isinstance(value, Tensor) for value in values):
         kinds = {value.kind for value in values if isinstance(value, Tensor)}
         if len(kinds) == 1:
@@ -75,6 +76,17 @@ def join_values(machine: Machine, values: Sequence[Value], key: Hashable) -> Val
             joined = Select(told, joined, value)
         return joined
     return Symbol(machine.fresh(), "", split_of(*values), traces_of(*values))
+
+
+def _with_all_traces(first: Value, values: Sequence[Value]) -> Value:
+    """Two modules of one class give results that are equal, and computed by different calls."""
+    if not isinstance(first, Tensor | Symbol) or all(value is first for value in values):
+        return first
+    traces = traces_of(*values)
+    if traces != first.traces:
+        shapes = {value.shape for value in values if isinstance(value, Tensor | Symbol)}
+        return replace(first, traces=traces, shape=first.shape if len(shapes) == 1 else None)
+    return first
 
 
 def _selects(value: Value) -> int:

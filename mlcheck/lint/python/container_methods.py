@@ -53,7 +53,7 @@ def _table(m: Machine, owner: Value, found: Table, name: str, args: Args) -> Val
         return elements.item(m, owner, args[0], ast.Subscript(ast.Constant(None), ast.Constant(None), ast.Load()))
     if name == "update" and args and isinstance(owner, Object):
         extra = containers.table(m, args[0])
-        merged = {**found.items, **(extra.items if extra else {})}
+        merged = {**found.items, **(extra.items if extra else {("?", m.fresh()): m.symbol()})}
         m.store.set(("items", owner.id), Table(merged, found.open or extra is None or extra.open))
         return NONE
     return containers.new_dict(m, found) if name == "copy" else m.symbol()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mlcheck.lint.interpret import containers
+from mlcheck.lint.interpret.joins import join_values
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.pytorch import datasets, holding
 from mlcheck.lint.values import (
@@ -140,6 +141,8 @@ def item(m: Machine, owner: Value, index: Value, node: ast.Subscript) -> Value:
         different = _different(found.items.values())
         if len(different) <= _UNROLL:
             return any_of(m, different, index)
+    if isinstance(found, Table) and (alike := containers.any_alike(found)) and _are_of_one_kind(alike):
+        return join_values(m, alike, None)
     if isinstance(found, Table) and list(map(type, found.items.values())) == [Params]:
         return next(iter(found.items.values()))  # `named[key]` of `named = {n: p for n, p in model.named_parameters()}`
     if isinstance(found, Tuple) and found.items and not isinstance(index, Const | Tuple):
@@ -160,6 +163,12 @@ def item(m: Machine, owner: Value, index: Value, node: ast.Subscript) -> Value:
             return stored
         return Symbol(("item", owner.key, part), name, owner.split or split_of_name(name), owner.traces)
     return Symbol(m.fresh(), "", containers.split_of_iterable(m, owner), traces_of(owner))
+
+
+def _are_of_one_kind(values: Sequence[Value]) -> bool:
+    return len({value.kind if isinstance(value, Tensor) else "" for value in values}) == 1 and isinstance(
+        values[0], Tensor
+    )
 
 
 def entry(m: Machine, owner: Symbol, args: Args) -> Value | None:

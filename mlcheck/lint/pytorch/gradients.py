@@ -55,6 +55,7 @@ def register(m: Machine, value: Value) -> Hashable:
         owners = holding.owners_of(m, value)
         m.store.set(("owns", key), owners)
         m.store.set(("may own", key), owners or holding.possible_owners(m, value))
+        m.store.set(("of a choice", key), None if owners else value)
         if isinstance(value, Object) and value.place is not None:
             made = Optimizer(value.place, key, value.type, owners, m.now(), always(m))
             made.around = frozenset(outer for owner in owners for outer in modes.ancestors(m, owner))
@@ -131,14 +132,16 @@ def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int) 
     toggled = m.store.get(("toggled",))
     if toggled not in (None, key) and owned.isdisjoint(m.store.get(("owns", toggled)) or owned):
         return "no"
-    if not owned or not traces:
+    chosen = m.store.get(("of a choice", key)) if not owned else None
+    either = holding.possible_owners(m, chosen) if chosen is not None else frozenset()
+    if not (owned or either) or not traces:
         return "yes" if rivals == 1 else "unseen" if owned else "maybe"
     touched: set[Hashable] = set().union(*(forward.touched for forward in traces))
-    if not owned.isdisjoint(touched):
+    around = touched if not owned.isdisjoint(touched) else _with_ancestors(m, touched)
+    if not owned.isdisjoint(around) or (either and either <= around):
         return "yes"
-    around = {outer for inner in touched for outer in modes.ancestors(m, inner)}
-    if not owned.isdisjoint(around):
-        return "yes"
+    if either:
+        return "yes" if rivals == 1 else "maybe"
     unknown = [trace for trace in traces if isinstance(trace.module, Symbol)]
     if any(modes.WRAPPER.search(trace.name) for trace in unknown):
         return "wrapped"
@@ -146,6 +149,10 @@ def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int) 
     called = {owner_key(trace.module) for trace in unknown}  # and nobody saw which of its parts each of them called
     nameless = any(isinstance(part, int) and m.store.get(("owner", part)) for part in owned)  # any module may be meant
     return "no" if graph.UNSEEN not in traces and called.isdisjoint(wholes) and not nameless else "unseen"
+
+
+def _with_ancestors(m: Machine, modules: set[Hashable]) -> set[Hashable]:
+    return {outer for inner in modules for outer in modes.ancestors(m, inner)}
 
 
 def zero(m: Machine, node: ast.AST, optimizer: Value) -> None:

@@ -94,7 +94,7 @@ def owners_of(m: Machine, value: Value) -> frozenset[Hashable]:
 
 
 def possible_owners(m: Machine, optimizer: Value) -> frozenset[Hashable]:
-    """The modules whose parameters it may hold, where one or the other is chosen; empty when unknown."""
+    """The modules whose parameters it may hold, where this path leaves it open which is chosen; empty when unknown."""
     if not isinstance(optimizer, Object):
         return frozenset()
     given = optimizer.args[0] if optimizer.args else optimizer.kwargs.get("params")
@@ -103,7 +103,8 @@ def possible_owners(m: Machine, optimizer: Value) -> frozenset[Hashable]:
     while todo:
         value = todo.pop()
         if isinstance(value, Select):
-            todo += [value.then, value.other]
+            known = m.assumed(value.key)
+            todo += [side for side, holds in ((value.then, True), (value.other, False)) if known in (None, holds)]
         elif isinstance(value, Params) and value.owners:
             found |= value.owners
         else:

@@ -32,6 +32,7 @@ def call(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs: Kwar
         key = gradients.register(m, owner)
         m.store.set(("owns", key), frozenset())
         m.store.set(("may own", key), frozenset())
+        m.store.set(("of a choice", key), None)
     return m.symbol()
 
 

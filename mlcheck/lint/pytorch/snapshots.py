@@ -14,7 +14,7 @@ from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.pytorch import modes
 from mlcheck.lint.training import SelfCopy, Snapshot
-from mlcheck.lint.values import Object, Params, Symbol, Table, Value, owner_key
+from mlcheck.lint.values import Object, Params, Select, Symbol, Table, Value, owner_key
 
 STATE = "torch.state_dict"
 _AVERAGE = pattern(r"(?:^|_)(?:ema|shadow|averaged|polyak)(?:_|$)", re.IGNORECASE)
@@ -74,21 +74,45 @@ def assigned(m: Machine, target: ast.expr, value: Value) -> None:
     """A variable may come to hold weights for later: when it is bound in a loop, and not in each of its turns."""
     if isinstance(target, ast.Name | ast.Attribute) and _AVERAGE.search(last_name(target)):
         _averaged(m, target, value)
-    if not isinstance(target, ast.Name | ast.Attribute) or not m.loops or not isinstance(value, Object | Symbol):
+    if not isinstance(target, ast.Name | ast.Attribute) or not m.loops:
         return
-    key, item, place = _shared(m, target, value)
+    taken = _taken_at_times(m, target, value)
+    kept = _state_of_any(m, value) if taken is None else taken
+    if not isinstance(kept, Object | Symbol):
+        return
+    key, item, place = _shared(m, target, kept)
     if key is None or (isinstance(target, ast.Attribute) and not _is_for_later(m, target.attr)):
         return
     within = m.frame.info.node if m.frame.info is not None else m.frame.module.source.tree
-    if always(m) and target not in _branched(m, within):
+    if taken is None and always(m) and target not in _branched(m, within):
         return
     kind = "state" if item is not None else "model"
-    fact = Snapshot(place or m.place(target), kind, target, item or "", within, m.now())
+    fact = Snapshot(place or m.place(target), kind, target, item or "", within, m.now(), by_helper=taken is not None)
     m.facts.training.snapshots.append(fact)
     known: frozenset[Snapshot] = m.store.get(("snapshots", key)) or frozenset()
     m.store.set(("snapshots", key), known | {fact})
     keys: tuple[Hashable, ...] = m.store.get(("snapshots",)) or ()
     m.store.set(("snapshots",), (*keys, key) if key not in keys else keys)
+
+
+def _state_of_any(m: Machine, value: Value) -> Value:
+    """The state of one of the models that the value may be of, where it is a state of whichever it is."""
+    sides = _sides(value)
+    return sides[0] if all(isinstance(side, Object) and m.store.get(("alias", side.id)) for side in sides) else value
+
+
+def _sides(value: Value) -> list[Value]:
+    return [*_sides(value.then), *_sides(value.other)] if isinstance(value, Select) else [value]
+
+
+def _taken_at_times(m: Machine, target: ast.expr, value: Value) -> Object | None:
+    """The weights that a helper gives back in one case, where it else gives back what the variable held before."""
+    old = m.lookup(target.id) if isinstance(target, ast.Name) and isinstance(value, Select) else None
+    sides = _sides(value)
+    states = [side for side in sides if isinstance(side, Object) and side is not old]
+    states = [side for side in states if m.store.get(("alias", side.id))]
+    before = _sides(old) if old is not None else []
+    return states[0] if states and any(side in before for side in sides) else None
 
 
 def _branched(m: Machine, within: ast.AST) -> frozenset[ast.AST]:

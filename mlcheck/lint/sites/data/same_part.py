@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import is_length, is_name, walk
 from mlcheck.lint.sites.data.loaders import PUBLIC, Loader, classes_of, loaders
-from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.model import Call, Class
+from mlcheck.lint.sites.origins import Origin
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.values import split_of_name
@@ -17,6 +20,9 @@ Part = tuple[tuple[str, str], bool]
 _BY_FLAG = frozenset(["MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100", "USPS"])
 _BY_WORD = frozenset(["SVHN", "STL10", "GTSRB", "Food101", "Flowers102", "StanfordCars", "DTD", "FGVCAircraft"])
 _ASKED = frozenset(["classes", "class_to_idx"])
+_WORDS = ("split", "mode", "phase", "subset", "partition", "image_set", "stage", "set_type")
+_FLAGS = ("train", "is_train", "training")
+_PREPARED = pattern(r"transform|augment|jitter|flip|noise", re.IGNORECASE)
 
 
 def held_out_of_training(sites: Sites) -> Iterator[tuple[Loader, Loader]]:
@@ -29,21 +35,26 @@ def held_out_of_training(sites: Sites) -> Iterator[tuple[Loader, Loader]]:
         for learnt, others in found:
             beside = learnt.call.file is held.call.file and learnt.call.function is held.call.function
             trained = {part for part, trains in others if trains}
-            if beside and len(parts) == len(held.data) and judged & trained and _split(learnt) == "train":
+            for_training = _split(learnt) == "train" or (learnt.trained and _split(learnt) == "")
+            if beside and len(parts) == len(held.data) and judged & trained and for_training:
                 yield held, learnt
                 break
 
 
 def _split(loader: Loader) -> str:
-    """What its own names say, where the name of its data does not say another thing."""
+    """What its own names say, or that of its data, where these do not contradict each other."""
     data = split_of_name(loader.dataset.id) if isinstance(loader.dataset, ast.Name) else ""
-    return loader.own_split if loader.names and data in ("", loader.own_split) else ""
+    own = loader.own_split if loader.names else ""
+    return (own or data) if data in ("", own) or not own else ""
 
 
 def _parts(loader: Loader) -> set[Part]:
     """The classes of the data with their folder, of each data set that it may be, and whether it is for training."""
     found = set()
     for origin in loader.data:
+        if (part := _own_part(origin)) is not None:
+            found.add(part)
+            continue
         names = [name.removeprefix(PUBLIC) for name in classes_of(origin)]
         if not names or not (_BY_FLAG.issuperset(names) or _BY_WORD.issuperset(names)):
             continue
@@ -55,6 +66,42 @@ def _parts(loader: Loader) -> set[Part]:
         trains = made.constant("train", 1, True) is True if names[0] in _BY_FLAG else _asks_for_training(made)
         found.add((("|".join(sorted(names)), ast.unparse(root)), trains))
     return found
+
+
+def _own_part(origin: Origin) -> Part | None:
+    """What a class of the project is asked for: which part, and of what, whatever is done to the samples."""
+    if not isinstance(origin.node, ast.Call):
+        return None
+    made = Call(origin.file, origin.node, origin.context)
+    cls = origin.file.resolve(origin.node.func, origin.context)
+    init = cls.find("__init__") if isinstance(cls, Class) else None
+    if init is None or not all(made.names()) or any(isinstance(arg, ast.Starred) for arg in origin.node.args):
+        return None
+    names = [name for name in init.parameters if name != init.receiver]
+    part = next((name for name in (*_WORDS, *_FLAGS) if name in names), "")
+    if not part:
+        return None
+    given = {name: made.argument(name, position) for position, name in enumerate(names)}
+    asked = made.constant(part, names.index(part))
+    if given[part] is None:
+        default = init.parameters[part]
+        asked = default.value if isinstance(default, ast.Constant) else None
+    if not isinstance(asked, str | bool) or not _is_settled(made):
+        return None
+    of = "|".join(
+        f"{name}={ast.unparse(value)}"
+        for name, value in sorted(given.items())
+        if isinstance(value, ast.expr) and name != part and not _PREPARED.search(name)
+    )
+    trains = asked is True if part in _FLAGS else isinstance(asked, str) and split_of_name(asked) == "train"
+    return (f"{cls.name}:{asked}", of), trains  # type: ignore[union-attr]
+
+
+def _is_settled(made: Call) -> bool:
+    """Whether the same words mean the same wherever they stand: no variable that is given is bound twice."""
+    values = [*made.node.args, *(keyword.value for keyword in made.node.keywords)]
+    names = {node.id for value in values for node in walk(value) if isinstance(node, ast.Name)}
+    return all(len(made.file.bindings(name, made.context)) < 2 for name in names)
 
 
 def _asks_for_training(made: Call) -> bool:
