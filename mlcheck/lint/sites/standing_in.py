@@ -1,4 +1,4 @@
-"""Calls of what stands in for a library's function or class: a `functools.partial`, an entry of a table, an attribute."""
+"""Calls of what stands in for a function or class: a `functools.partial`, a table's entry, an attribute."""
 
 from __future__ import annotations
 
