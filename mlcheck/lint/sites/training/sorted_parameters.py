@@ -23,13 +23,13 @@ def dropped_lists(sites: Sites) -> Iterator[tuple[Place, str, Place]]:
         for function in file.functions:
             text = file.module.text_of(function.node)
             if ".append(" in text and any(over in text for over in _OVER):
-                yield from _dropped(function)
+                yield from _dropped(function) if "params" in text else ()
                 yield from _left_by_caller(function)
 
 
 def _dropped(function: Function) -> Iterator[tuple[Place, str, Place]]:
-    names = [node for node in walk(function.node) if isinstance(node, ast.Name)]
-    for loop in function.nodes:
+    names = function.all(ast.Name)
+    for loop in function.all(ast.For):
         if not _sorts(loop) or _freezes(loop):
             continue
         owners = _filled(loop)
@@ -44,10 +44,10 @@ def _dropped(function: Function) -> Iterator[tuple[Place, str, Place]]:
 
 def _left_by_caller(function: Function) -> Iterator[tuple[Place, str, Place]]:
     """`decayed, rest = split(model)`, where nothing reads `rest`, by all that call a function which sorts them."""
-    loops = [loop for loop in function.all(ast.For) if _sorts(loop)]
-    filled = {node.id for loop in loops if not _freezes(loop) for node in _filled(loop)}
     lists = [line.value for line in function.all(ast.Return)]
     given = lists[0].elts if len(lists) == 1 and isinstance(lists[0], ast.Tuple) else []
+    loops = [loop for loop in function.all(ast.For) if given and _sorts(loop)]
+    filled = {node.id for loop in loops if not _freezes(loop) for node in _filled(loop)}
     sorted_ = [isinstance(each, ast.Name) and each.id in filled for each in given]
     if sum(sorted_) < 2:
         return
