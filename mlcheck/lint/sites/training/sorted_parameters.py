@@ -62,7 +62,9 @@ def _left_by_caller(function: Function) -> Iterator[tuple[Place, str, Place]]:
 def _left(call: Call, sorted_: list[bool]) -> Iterator[tuple[int, Place, str, Place]]:
     """The lists that this caller unpacks and never reads, beside one that it makes a group of."""
     caller = call.function
-    line = next((n for n in caller.nodes if isinstance(n, ast.Assign) and n.value is call.node), None) if caller else None
+    line = (
+        next((n for n in caller.nodes if isinstance(n, ast.Assign) and n.value is call.node), None) if caller else None
+    )
     targets = line.targets[0].elts if line is not None and isinstance(line.targets[0], ast.Tuple) else []
     if caller is None or len(targets) != len(sorted_):
         return
