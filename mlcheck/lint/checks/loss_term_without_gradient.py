@@ -1,11 +1,11 @@
 """loss-term-without-gradient: a term was made a plain number, or computed from detached predictions, and then added."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts, Loss
+from mlcheck.lint.facts import Facts, Forward, Loss
 from mlcheck.lint.sites.training.graphless_terms import graphless_terms
-from mlcheck.lint.values import Symbol, Tensor, live
+from mlcheck.lint.values import Cut, Symbol, Tensor, live
 
 LOOKS_AT = "backward pass beside a cut"
 WORDS = ("detach", "item()", "float(")
@@ -27,6 +27,36 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help=f"keep the graph of `{term.name}`; take `.item()` or `.detach()` only for what is logged",
                 related=(term.sum.location,),
             )
+    yield from _fed_by_cut(facts)
+
+
+def _fed_by_cut(facts: Facts) -> Iterator[Finding]:
+    """`adversarial = critic(fake.detach())` in the loss by which the maker of `fake` steps, and the critic does not."""
+    told, stepped = set(), {step.key for step in facts.steps}
+    for backward in facts.backwards:
+        keys = {step.key for step in facts.steps if any(grads.place == backward.place for grads in step.grads)}
+        moved, kept = _owners(facts, keys), _owners(facts, stepped - keys)
+        for judge in backward.forwards if moved and keys <= backward.reached else ():
+            idle = judge.touched & kept and judge.touched.isdisjoint(moved)
+            if idle and judge.place.spot not in told and _is_given_cut(judge, moved):
+                told.add(judge.place.spot)
+                yield Finding(
+                    f"`{judge.name}` gets what was detached, and is not stepped: its term of this loss trains nothing",
+                    judge.place.location,
+                    help="give it the output with its graph",
+                    related=(backward.place.location,),
+                )
+
+
+def _is_given_cut(judge: Forward, moved: set[Hashable]) -> bool:
+    """Whether all that the call gets was made by modules that are stepped, and cut off from them."""
+    makers = [trace.forward for trace in judge.fed if isinstance(trace, Cut)]
+    return bool(makers) and not live(judge.fed) and all(maker.touched & moved for maker in makers)
+
+
+def _owners(facts: Facts, keys: set[Hashable]) -> set[Hashable]:
+    made = (facts.training.optimizers.get(key) for key in keys)
+    return {owner for each in made if each is not None and not each.handed_on for owner in each.owners}
 
 
 def _is_severed(loss: Loss) -> bool:
