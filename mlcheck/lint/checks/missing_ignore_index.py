@@ -18,7 +18,7 @@ LOOKS_AT = "classification loss"
 _PAD_SEQUENCE = "torch.nn.utils.rnn.pad_sequence"
 _TARGETS = pattern(r"\b(?:\w+_)?(?:tags?|labels?|targets?|tgts?|trg)\b")
 _ORDERS = pattern(
-    r"view|reshape|flatten|permute|transpose|rearrange|movedim|swap|\.T\b|\.mT\b|chunk|\[:, *\w+\]|\[(?:t|di|step|pos)\]"
+    r"view|reshape|flatten|permute|transpose|rearrange|movedim|swap|\.m?T\b|chunk|\[:, *\w+\]|\[(?:t|di|step|pos)\]"
 )
 _LOSSES = ("torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss")
 
