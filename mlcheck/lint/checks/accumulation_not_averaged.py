@@ -10,6 +10,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Grads, Place, Step
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import File
+from mlcheck.lint.sites.training.library_losses import is_loss_of_library
 from mlcheck.lint.training import steps_by_choice
 from mlcheck.lint.values import Object
 
@@ -117,10 +118,12 @@ def _is_plain(facts: Facts, step: Step, clipped: bool) -> bool:
 
 
 def _is_clipped(facts: Facts, step: Step, loop: ast.AST) -> bool:
-    """Whether the norm of the gradients is clipped in the loop."""
+    """Whether the norm of the gradients is clipped in the loop, or in the method that steps."""
     first, last = getattr(loop, "lineno", 0), getattr(loop, "end_lineno", 0)
     places = [clip.place for clip in facts.clips if "norm" in clip.name]
-    return any(place.path == step.place.path and first < place.spot[1] <= last for place in places)
+    here = [place for place in places if place.path == step.place.path]
+    own = "." in step.place.symbol and any(place.symbol == step.place.symbol for place in here)
+    return own or any(first < place.spot[1] <= last for place in here)
 
 
 def _functions(files: dict[str, File], place: Place) -> Iterator[ast.AST]:
@@ -151,6 +154,9 @@ def _reported(nodes: list[ast.AST]) -> Iterator[ast.AST]:
     lines = [node for node in nodes if isinstance(node, ast.Assign | ast.AugAssign | ast.Return | ast.Expr)]
     training = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) in _TRAINING]
     if not training:
+        for line in lines:
+            if isinstance(line, ast.Expr) and _reports(line, set()):
+                yield from walk(line)
         return
     needed = {name.id for node in training for name in walk(node) if isinstance(name, ast.Name)}
     gives = {line: _gives(line) for line in lines}
@@ -193,6 +199,9 @@ def _is_mean(facts: Facts, grads: Grads) -> bool:
         for loss in facts.losses
         if (loss.place.path, loss.place.symbol) in inside or not calls.isdisjoint(getattr(loss.input, "traces", ()))
     ]
+    if not known and grads.place is not None:
+        backward = facts.sites.call_at(grads.place)
+        return backward is not None and is_loss_of_library(backward)
     return bool(known) and not any({"reduction", "size_average", "reduce", "**"} & set(loss.settings) for loss in known)
 
 

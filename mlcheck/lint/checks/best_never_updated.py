@@ -88,8 +88,20 @@ def _is_kept(file: File, test: ast.Compare, context: Context, either: bool = Fal
                 return True
             if branch.test is test and any(map(_names_best, branch.held)):
                 return True
+            if branch.test is test and any(_KEEPS.search(text) for text in _where_told(file, branch.held, function)):
+                return True
     names = {target.id for flag in flags for target in flag.targets if isinstance(target, ast.Name)}
     return bool(names) and any(_is_saved_by(other, names) for other in nodes)
+
+
+def _where_told(file: File, arm: list[ast.stmt], function: Function | None) -> Iterator[str]:
+    """What the callers do where the function says that the score was better: `if stopper.update(loss): save(model)`."""
+    tells = any(isinstance(line, ast.Return) and ast.unparse(line) == "return True" for line in arm)
+    for call in callers(file.sites, function) if function is not None and tells else ():
+        nodes = call.function.nodes if call.function is not None else walk(call.file.module.source.tree)
+        for branch in branches(nodes):
+            if branch.test is call.node:
+                yield "\n".join(map(ast.unparse, branch.held))
 
 
 def _is_part_of(test: ast.Compare, whole: ast.expr) -> bool:

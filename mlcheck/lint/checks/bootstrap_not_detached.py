@@ -9,6 +9,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.latest import origin
+from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "temporal difference"
 WORDS = ("gamma", "GAMMA", "discount", "DISCOUNT", "0.9")
@@ -19,13 +20,14 @@ _CUTS = frozenset(["detach", "detach_", "item", "numpy", "tolist", "no_grad"])
 _SAME = frozenset(
     ["max", "min", "amax", "gather", "squeeze", "unsqueeze", "view", "reshape", "flatten", "float", "mean"]
 )
+_SMALLER = ("torch.min", "torch.minimum", "torch.max", "torch.maximum", "torch.squeeze")
 _OFF = ("no_grad", "inference_mode", "set_grad_enabled")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(WORDS):
-        if "torch" not in file.text or ".backward(" not in file.text:
+        if "torch" not in file.text:
             continue
         for function in file.functions:
             yield from _in_function(file, function)
@@ -35,12 +37,15 @@ def _in_function(file: File, function: Function) -> Iterator[Finding]:
     text = function.text
     if not _DISCOUNT.search(text.lower()) and "0.9" not in text:
         return
-    if ".backward(" not in text or ".step(" not in text or "residual" in text:
+    if "residual" in text:
         return
+    learns = _learns(function)
     for node, context in _targets(file, function):
         file.sites.seen[LOOKS_AT] += 1
         call = _value_of_next(file, node, context)
         if call is None or _is_cut_later(function, node) or _is_maximised(function, node):
+            continue
+        if not learns and not _is_handed_to_learner(function, node):
             continue
         name = ast.unparse(call.func)
         harm = "its graph is kept for nothing" if "target" in name else "the loss moves it as well"
@@ -52,10 +57,36 @@ def _in_function(file: File, function: Function) -> Iterator[Finding]:
         )
 
 
+def _learns(function: Function) -> bool:
+    return ".backward(" in function.text and ".step(" in function.text
+
+
+def _is_handed_to_learner(function: Function, target: ast.BinOp) -> bool:
+    """Whether the function returns the target, and all that call it learn from that as it is."""
+    held = _held(function, target)
+    given = [line.value for line in function.all(ast.Return) if line.value is not None]
+    returned = [
+        value for value in given if _is_made_of(value, target) or (isinstance(value, ast.Name) and value.id in held)
+    ]
+    calls = list(callers(function.file.sites, function)) if len(returned) == len(given) == 1 else []
+    return bool(calls) and all(call.function is not None and _learns_from(call.function, call.node) for call in calls)
+
+
+def _learns_from(function: Function, target: ast.Call) -> bool:
+    if not _learns(function) or "residual" in function.text or _is_switched_off_around(function):
+        return False
+    return not (
+        _is_under_no_grad(function, target) or _is_cut_later(function, target) or _is_maximised(function, target)
+    )
+
+
+def _is_switched_off_around(function: Function) -> bool:
+    return any(word in ast.unparse(each) for each in function.node.decorator_list for word in _OFF)
+
+
 def _targets(file: File, function: Function) -> Iterator[tuple[ast.BinOp, Context]]:
     """`reward + gamma * value * (1 - done)`, with gradients on."""
-    decorated = any(word in ast.unparse(each) for each in function.node.decorator_list for word in _OFF)
-    for node in () if decorated else function.nodes:
+    for node in () if _is_switched_off_around(function) else function.nodes:
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
             continue
         if not _REWARD.search(last_name(_plain(node.left)).lower()) or not isinstance(node.right, ast.BinOp):
@@ -107,7 +138,7 @@ def _value_of_next(file: File, target: ast.BinOp, context: Context) -> ast.Call 
     todo: list[ast.expr] = [target.right]
     function = file.function_around(context)
     while todo and function is not None:
-        node = todo.pop()
+        node = todo.pop(0)
         if isinstance(node, ast.BinOp):
             todo += [node.left, node.right]
         elif isinstance(node, ast.Name):
@@ -116,6 +147,8 @@ def _value_of_next(file: File, target: ast.BinOp, context: Context) -> ast.Call 
                 todo.append(made)
         elif (isinstance(node, ast.Attribute) and node.attr == "values") or isinstance(node, ast.Subscript):
             todo.append(node.value)
+        elif isinstance(node, ast.Call) and file.called(node, context) in _SMALLER:
+            todo += [arg.value if isinstance(arg, ast.Starred) else arg for arg in node.args]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
             todo.append(node.func.value)
         elif isinstance(node, ast.Call) and node.args and _is_value(node, function):
@@ -136,7 +169,7 @@ def _is_value(call: ast.Call, function: Function) -> bool:
     return not frozen and bool(_NEXT.search(last_name(_plain(call.args[0])).lower()))
 
 
-def _is_maximised(function: Function, target: ast.BinOp) -> bool:
+def _is_maximised(function: Function, target: ast.expr) -> bool:
     """`-value.mean()`: an actor that climbs the value through a model of the world, which needs the gradients."""
     held = _held(function, target)
     for node in function.nodes:
@@ -147,7 +180,7 @@ def _is_maximised(function: Function, target: ast.BinOp) -> bool:
     return False
 
 
-def _held(function: Function, target: ast.BinOp) -> set[str]:
+def _held(function: Function, target: ast.expr) -> set[str]:
     """The variables that hold the target, or what is made of it."""
     lines = [node for node in function.nodes if isinstance(node, ast.Assign)]
     pairs = [pair for line in lines for pair in _pairs(line.targets[0], line.value)]
@@ -161,7 +194,7 @@ def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]
     return [(target, value)]
 
 
-def _is_cut_later(function: Function, target: ast.BinOp) -> bool:
+def _is_cut_later(function: Function, target: ast.expr) -> bool:
     """Whether the target, or the variable that holds it, is detached where it is used."""
     held = _held(function, target)
     for node in function.nodes:
@@ -179,10 +212,10 @@ def _cut_by(node: ast.AST) -> Iterator[ast.expr]:
         yield from node.args[:1]
 
 
-def _is_made_of(node: ast.expr, target: ast.BinOp) -> bool:
+def _is_made_of(node: ast.expr, target: ast.expr) -> bool:
     """`target`, `target.squeeze(1)`, `target - value`."""
     if isinstance(node, ast.BinOp) and node is not target:
         return _is_made_of(node.left, target) or _is_made_of(node.right, target)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node is not target:
         return _is_made_of(node.func.value, target)
     return node is target

@@ -4,16 +4,17 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.data.loaders import Loader, loaders
+from mlcheck.lint.sites.data.pixels import scaled_again
 from mlcheck.lint.sites.data.transforms import name_of, transforms_of
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.origins import Origin
 
 LOOKS_AT = "data loader"
-WORDS = ("DataLoader",)
+WORDS = ("DataLoader", "ToTensor", "to_tensor")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -24,12 +25,17 @@ def check(facts: Facts) -> Iterator[Finding]:
             if scaled is None or not data.name.startswith("torchvision.datasets."):
                 continue
             for file, node, context in (*_after(steps, scaled), *_in_loops(loader)):
-                yield Finding(
-                    "The pixels are divided by 255 a second time: `ToTensor` brings them to 0..1 already",
-                    file.place(node, context).location,
-                    help="leave one of the two out",
-                    related=(scaled.file.place(scaled.node, scaled.context).location,),
-                )
+                yield _finding(file.place(node, context), scaled.file.place(scaled.node, scaled.context))
+    yield from (_finding(*found) for found in scaled_again(facts.sites))
+
+
+def _finding(place: Place, scaled: Place) -> Finding:
+    return Finding(
+        "The pixels are divided by 255 a second time: `ToTensor` brings them to 0..1 already",
+        place.location,
+        help="leave one of the two out",
+        related=(scaled.location,),
+    )
 
 
 def _after(steps: list[Origin], scaled: Origin) -> Iterator[tuple[File, ast.AST, Context]]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_name, loads, walk
+from mlcheck.lint.nodes import before_methods, is_name, loads, walk
 from mlcheck.lint.sites import Call, Class, Sites
 from mlcheck.lint.sites.data.cutting import cut_in_two, kept_rows
 from mlcheck.lint.sites.data.folds import held_out_by_fold
@@ -158,11 +158,25 @@ def _of_project(made: Origin, method: str) -> str:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
             continue
         name, first = own_attribute(node.func.value, fit), node.args[0]
-        if name and node.func.attr in _FITS and is_name(first, given):
+        if name and node.func.attr in _FITS and is_name(_rows(first), given):
             parts = [Origin(f.file, a.value, a.context) for f, a in cls.attribute(name) if a.value is not None]
             if len(parts) == 1 and of_origin(parts[0]):
                 return cls.name
     return ""
+
+
+def _rows(node: ast.expr) -> ast.expr:
+    """`frame` of `frame[COLUMNS].to_numpy()`: all its rows, be it some of its columns."""
+    node = before_methods(node, ("to_numpy", "copy", "astype", "fillna"))
+    node = node.value if isinstance(node, ast.Attribute) and node.attr == "values" else node
+    match node:
+        case ast.Subscript(value=frame, slice=ast.Name(id=columns)) if columns.isupper():
+            return frame
+        case ast.Subscript(
+            value=frame, slice=ast.Constant(value=str()) | ast.List(elts=[ast.Constant(value=str()), *_])
+        ):
+            return frame
+    return node
 
 
 def _name(node: ast.expr) -> str:

@@ -11,7 +11,7 @@ from mlcheck.lint.nodes import before_methods, is_name, walk
 from mlcheck.lint.sites import Call, Class, Context, File
 from mlcheck.lint.sites.data.batch_items import behind_loaders
 from mlcheck.lint.sites.latest import origin
-from mlcheck.lint.sites.layers.causal import predicts_ahead
+from mlcheck.lint.sites.layers.causal import decoder_input, predicts_ahead
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.values import Object, live, traces_of
 
@@ -92,18 +92,24 @@ def _plain(node: ast.expr) -> ast.expr:
 
 
 def _tokens(facts: Facts, loss: Loss, call: Call, asked: ast.Call) -> ast.expr | None:
-    """What a model that looks at nothing ahead is given; None for any other model."""
+    """What a model that looks at nothing ahead is given, or what one decodes; None for any other model."""
     words = {word.arg: word.value for word in asked.keywords}
+    if None in words:
+        return None
+    calls = {each for each in live(traces_of(loss.input)) if each.place.node is asked}
+    alone = len(calls) == 1 and len(live(traces_of(loss.input))) == 1
+    cls = _class_of(facts, next(iter(calls))) if alone else None
+    forward = cls.find("forward") if cls is not None else None
+    if cls is not None and forward is not None and (decoded := decoder_input(cls)):
+        position = [name for name in forward.parameters if name != forward.receiver].index(decoded)
+        given = Call(call.file, asked, call.context).argument(decoded, position)
+        return given if isinstance(given, ast.expr) else None
     first = asked.args[0] if asked.args else words.get("input_ids")
     others = [*asked.args[1:], *(value for name, value in words.items() if name not in ("input_ids", "labels"))]
-    if first is None or None in words or not all(_STATE.search(ast.unparse(each)) or _is_mask(each) for each in others):
+    if first is None or not all(_STATE.search(ast.unparse(each)) or _is_mask(each) for each in others):
         return None
     if _is_of_library(call.file, asked, call.context):
         return first
-    calls = {each for each in live(traces_of(loss.input)) if each.place.node is asked}
-    if len(calls) != 1 or len(live(traces_of(loss.input))) != 1:
-        return None
-    cls = _class_of(facts, next(iter(calls)))
     return first if cls is not None and predicts_ahead(cls) else None
 
 

@@ -1,7 +1,7 @@
 """loss-term-without-gradient: a term was made a plain number, or computed from detached predictions, and then added."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward, Loss, Place
@@ -29,34 +29,36 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help=f"keep the graph of `{term.name}`; take `.item()` or `.detach()` only for what is logged",
                 related=(term.sum.location,),
             )
-    yield from _judged_past_cut(facts)
+    yield from _fed_by_cut(facts)
 
 
-def _judged_past_cut(facts: Facts) -> Iterator[Finding]:
-    """`judge(fake.detach())` in the loss of the generator: the judge's gradients are cleared before any step."""
-    walks: dict[tuple[str, int, int], list[Forward]] = {}
-    for forward in facts.forwards:
-        if forward.trained and forward.learns is not None:
-            walks.setdefault(forward.place.spot, []).append(forward)
-    for forwards in walks.values():
-        cuts = [trace for forward in forwards for trace in forward.fed if isinstance(trace, Cut)]
-        first = forwards[0]
-        if not cuts or any(each.learns or not each.fed or live(each.fed) for each in forwards):
-            continue
-        if all(_trains(facts, first, cut) for cut in cuts) and not _is_weight(facts, first.place):
-            yield Finding(
-                f"`{first.name}` judges what `{cuts[0].forward.name}` made past a cut: in this loss it trains neither",
-                first.place.location,
-                help="leave out `.detach()` here; it belongs into the loss that trains the judge",
-                related=(cuts[0].place.location,),
-            )
+def _fed_by_cut(facts: Facts) -> Iterator[Finding]:
+    """`adversarial = critic(fake.detach())` in the loss by which the maker of `fake` steps, and the critic does not."""
+    told, stepped = set(), {step.key for step in facts.steps}
+    for backward in facts.backwards:
+        keys = {step.key for step in facts.steps if any(grads.place == backward.place for grads in step.grads)}
+        moved, kept = _owners(facts, keys), _owners(facts, stepped - keys)
+        for judge in backward.forwards if moved and keys <= backward.reached else ():
+            idle = judge.touched & kept and judge.touched.isdisjoint(moved)
+            if (
+                idle
+                and judge.place.spot not in told
+                and _is_given_cut(judge, moved)
+                and not _is_weight(facts, judge.place)
+            ):
+                told.add(judge.place.spot)
+                yield Finding(
+                    f"`{judge.name}` gets what was detached, and is not stepped: its term of this loss trains nothing",
+                    judge.place.location,
+                    help="give it the output with its graph",
+                    related=(backward.place.location,),
+                )
 
 
-def _trains(facts: Facts, judge: Forward, cut: Cut) -> bool:
-    """Whether the loss reaches, by another way, the optimizer of the module whose result was cut off."""
-    reached = {key for back in facts.backwards if judge in back.forwards for key in back.reached}
-    owners = [facts.training.optimizers[key].owners for key in reached if key in facts.training.optimizers]
-    return any(not held.isdisjoint(cut.forward.touched) for held in owners)
+def _is_given_cut(judge: Forward, moved: set[Hashable]) -> bool:
+    """Whether all that the call gets was made by modules that are stepped, and cut off from them."""
+    makers = [trace.forward for trace in judge.fed if isinstance(trace, Cut)]
+    return bool(makers) and not live(judge.fed) and all(maker.touched & moved for maker in makers)
 
 
 def _is_weight(facts: Facts, place: Place) -> bool:
@@ -71,11 +73,16 @@ def _is_weight(facts: Facts, place: Place) -> bool:
     }
     products = [node for node in nodes if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)]
     factors = {part for node in products if not _has_number(node) for part in walk(node)}
-    return not names or any(part is place.node or (isinstance(part, ast.Name) and part.id in names) for part in factors)
+    return any(part is place.node or (isinstance(part, ast.Name) and part.id in names) for part in factors)
 
 
 def _has_number(product: ast.BinOp) -> bool:
     return isinstance(product.left, ast.Constant) or isinstance(product.right, ast.Constant)
+
+
+def _owners(facts: Facts, keys: set[Hashable]) -> set[Hashable]:
+    made = (facts.training.optimizers.get(key) for key in keys)
+    return {owner for each in made if each is not None and not each.handed_on for owner in each.owners}
 
 
 def _is_severed(loss: Loss) -> bool:

@@ -21,7 +21,6 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _pooled(facts)
     yield from _attended(facts)
-    yield from _told_the_rest(facts)
     for file in facts.sites.mentioning(["mask", "pad", "valid"]):
         if ".mean(" not in file.text:
             continue
@@ -81,34 +80,6 @@ def _attended(facts: Facts) -> Iterator[Finding]:
                     help="set them to zero, and divide the sum by the number of tokens",
                     related=(file.place(encoded, context).location,),
                 )
-
-
-def _told_the_rest(facts: Facts) -> Iterator[Finding]:
-    """`src_key_padding_mask=(tokens != PAD)`: what is true there is left out, and these are the tokens."""
-    for file in facts.sites.mentioning(_TOLD):
-        for found in file.walk.calls.values():
-            for node, context in found:
-                for word in node.keywords:
-                    made, where = source(file, word.value, context) if word.arg in _TOLD else (None, context)
-                    if made is not None and _differs_from_padding(made):
-                        yield Finding(
-                            "A padding mask is true where there is padding, and this is true where there is none: "
-                            "the tokens are left out",
-                            file.place(word.value, context).location,
-                            help=f"`{ast.unparse(made).replace('!=', '==')}`",
-                            related=(file.place(made, where).location,),
-                        )
-
-
-def _differs_from_padding(node: ast.expr) -> bool:
-    """`tokens != PAD`, `tokens != 0`."""
-    match node:
-        case ast.Compare(left=ast.Name() | ast.Attribute() as tokens, ops=[ast.NotEq()], comparators=[other]):
-            if any(word in last_name(tokens).lower() for word in ("mask", "valid", "attention")):
-                return False
-            number = isinstance(other, ast.Constant) and other.value in (0, 1) and not isinstance(other.value, bool)
-            return number or "pad" in last_name(other).lower().split("_") or "pad" in ast.unparse(other).lower()
-    return False
 
 
 def _padding_of(call: ast.Call) -> ast.expr | None:

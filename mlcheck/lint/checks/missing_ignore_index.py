@@ -17,6 +17,9 @@ from mlcheck.lint.values import Const, Object, traces_of
 LOOKS_AT = "classification loss"
 _PAD_SEQUENCE = "torch.nn.utils.rnn.pad_sequence"
 _TARGETS = pattern(r"\b(?:\w+_)?(?:tags?|labels?|targets?|tgts?|trg)\b")
+_ORDERS = pattern(
+    r"view|reshape|flatten|permute|transpose|rearrange|movedim|swap|\.m?T\b|chunk|\[:, *\w+\]|\[(?:t|di|step|pos)\]"
+)
 _LOSSES = ("torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss")
 
 
@@ -38,7 +41,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         return
     for loss in losses:
         for model, padding in models:
-            if _is_by(loss, model) and not _is_masked(facts.sites, loss):
+            if _is_by(loss, model) and not _is_masked(facts.sites, loss) and _is_of_positions(facts.sites, loss, model):
                 yield Finding(
                     f"`{model.name}` pads its tokens with {padding}, and the loss counts those positions too: "
                     "the model learns to predict padding",
@@ -203,16 +206,20 @@ def _is_by(loss: Loss, model: Class) -> bool:
     )
 
 
+def _is_of_positions(sites: Sites, loss: Loss, model: Class) -> bool:
+    """Whether scores are put in the order that the loss takes: of one position for each sequence none need be."""
+    return any(_ORDERS.search(text) for text in (_text_around(sites, loss), *(base.text for base in model.line)))
+
+
 def _is_masked(sites: Sites, loss: Loss) -> bool:
     """Whether the function around the loss knows of a mask, or takes positions out."""
-    node = loss.place.node
-    for file in sites.files.values():
-        if file.path == loss.place.path:
-            around = [
-                f.node
-                for f in file.functions
-                if f.node.lineno <= getattr(node, "lineno", 0) <= (f.node.end_lineno or 0)
-            ]
-            text = file.module.text_of(around[-1]) if around else file.text
-            return any(word in text for word in ("mask", "!= pad", "!= PAD", "nonzero", "ne(", "pack_padded"))
-    return True
+    text = _text_around(sites, loss)
+    return not text or any(word in text for word in ("mask", "!= pad", "!= PAD", "nonzero", "ne(", "pack_padded"))
+
+
+def _text_around(sites: Sites, loss: Loss) -> str:
+    """The text of the function around a loss, or of the file."""
+    line, file = getattr(loss.place.node, "lineno", 0), sites.at(loss.place.path)
+    functions = file.functions if file is not None else ()
+    around = [each.text for each in functions if each.node.lineno <= line <= (each.node.end_lineno or 0)]
+    return around[-1] if around else file.text if file is not None else ""

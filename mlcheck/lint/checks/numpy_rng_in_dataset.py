@@ -1,19 +1,23 @@
 """numpy-rng-in-dataset: a generator made once and copied into every worker."""
 
+import ast
 import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Class
+from mlcheck.lint.facts import Facts, Place
+from mlcheck.lint.nodes import is_name
+from mlcheck.lint.sites import AttributeSet, Call, Class, Context, File, Function
 from mlcheck.lint.sites.data.loaders import Loader, loaders
+from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.layers.modules import text_of
 
 LOOKS_AT = "multi-process loader"
 WORDS = ("DataLoader",)
 _GENERATORS = ("numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator", "random.Random")
 _RESEEDS = pattern(r"worker_info|worker_id|initial_seed|set_epoch|reseed")
+_OWN = pattern(r"\bself\.(\w+)\(")
 _DRAWS = (
     "random|uniform|normal|standard_|integers|randint|choice|rand|randn|shuffle|permutation|permuted|gauss|sample|beta"
 )
@@ -33,24 +37,90 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _copied(cls: Class, loader: Loader) -> Iterator[Finding]:
     reads = cls.find("__getitem__")
-    text = text_of(cls)
-    if reads is None or _RESEEDS.search(text):
+    if reads is None or _RESEEDS.search(text_of(cls)):
         return
+    text = _text_reached(cls, reads)
+    for name, function, assigned in _set_once(cls):
+        is_drawn = _draws_from(text, name) or _is_drawn_in_object(cls, text, name)
+        if is_drawn and _is_generator(function.file, assigned.value, assigned.context):
+            yield _finding(f"self.{name}", function.place(assigned.node), loader)
+    for name, function, assigned in _set_once(cls):
+        holder = _class_made(function.file, assigned)
+        if holder is None or not _names(text, name) or _RESEEDS.search(text_of(holder)):
+            continue
+        for inner, where, made in _set_once(holder):
+            if _is_generator(where.file, made.value, made.context) and _draws_from(_text_used(holder), inner):
+                yield _finding(f"self.{inner}", where.place(made.node), loader)
+
+
+def _finding(name: str, place: Place, loader: Loader) -> Finding:
+    return Finding(
+        f"`{name}` is copied into every worker: all draw the same numbers, epoch after epoch",
+        place.location,
+        help="draw with `torch` or `np.random`, which each worker seeds anew, or use `worker_init_fn`",
+        related=(loader.call.place.location,),
+    )
+
+
+def _set_once(cls: Class) -> Iterator[tuple[str, Function, AttributeSet]]:
+    """The attributes that the constructor alone sets."""
     for base in cls.line:
         for name, assignments in base.attributes.items():
-            if len(assignments) != 1 or assignments[0][0].name != "__init__":
+            if len(assignments) == 1 and assignments[0][0].name == "__init__":
+                yield name, *assignments[0]
+
+
+def _text_reached(cls: Class, method: Function) -> str:
+    """The text of a method and of the methods of its object that it calls."""
+    reached, todo = dict[str, str](), [method]
+    while todo:
+        each = todo.pop()
+        if each.name not in reached:
+            reached[each.name] = each.text
+            called = (cls.find(name) for name in _OWN.findall(each.text))
+            todo += [further for further in called if further is not None]
+    return "\n".join(reached.values())
+
+
+def _text_used(cls: Class) -> str:
+    """The text of all methods that may run for a sample."""
+    methods = {name: method for base in reversed(cls.line) for name, method in base.methods.items()}
+    return "\n".join(method.text for name, method in methods.items() if name != "__init__")
+
+
+def _names(text: str, name: str) -> bool:
+    return re.search(rf"self\.{name}\b", text) is not None
+
+
+def _draws_from(text: str, name: str) -> bool:
+    return re.search(rf"self\.{name}\.(?:{_DRAWS})\w*\(", text) is not None
+
+
+def _is_drawn_in_object(cls: Class, text: str, name: str) -> bool:
+    """`self.augment = Augment(self.rng)`, which draws from it for each sample."""
+    for key, function, assigned in _set_once(cls):
+        holder, made = _class_made(function.file, assigned), assigned.value
+        init = holder.find("__init__") if holder is not None and _names(text, key) else None
+        if holder is None or init is None or not isinstance(made, ast.Call):
+            continue
+        call = Call(function.file, made, assigned.context)
+        for position, parameter in enumerate(list(init.parameters)[1:]):
+            given = call.argument(parameter, position)
+            if not isinstance(given, ast.expr) or own_attribute(given, function) != name:
                 continue
-            function, assigned = assignments[0]
-            made = base.file.resolve(getattr(assigned.value, "func", None), assigned.context)
-            if not isinstance(made, str) or made not in _GENERATORS:
-                continue
-            if re.search(rf"\.{name}\.(?:{_DRAWS})\w*\(", reads.text):
-                yield Finding(
-                    f"`self.{name}` is copied into every worker: all draw the same numbers, epoch after epoch",
-                    function.place(assigned.node).location,
-                    help="draw with `torch` or `np.random`, which each worker seeds anew, or use `worker_init_fn`",
-                    related=(loader.call.place.location,),
-                )
+            kept = [key for key, _, inner in _set_once(holder) if is_name(inner.value, parameter)]
+            if any(_draws_from(_text_used(holder), each) for each in kept):
+                return True
+    return False
+
+
+def _class_made(file: File, assigned: AttributeSet) -> Class | None:
+    named = file.resolve(getattr(assigned.value, "func", None), assigned.context)
+    return named if isinstance(named, Class) else None
+
+
+def _is_generator(file: File, value: ast.expr | None, context: Context) -> bool:
+    return file.resolve(getattr(value, "func", None), context) in _GENERATORS
 
 
 def _shared(cls: Class, loader: Loader) -> Iterator[Finding]:
@@ -64,9 +134,4 @@ def _shared(cls: Class, loader: Loader) -> Iterator[Finding]:
         if made not in _GENERATORS or value is None or name in reads.inner.scope.bindings:
             continue
         if re.search(rf"(?<![\w.]){name}\.(?:{_DRAWS})\w*\(", reads.text):
-            yield Finding(
-                f"`{name}` is copied into every worker: all draw the same numbers, epoch after epoch",
-                reads.file.place(value, bindings[0].context).location,
-                help="draw with `torch` or `np.random`, which each worker seeds anew, or use `worker_init_fn`",
-                related=(loader.call.place.location,),
-            )
+            yield _finding(name, reads.file.place(value, bindings[0].context), loader)

@@ -11,6 +11,8 @@ from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.training import Optimizer
 
 LOOKS_AT = "optimizer"
+_COUNTED = pattern(r"\brange\(.*(?:updates?|iterations?|iters)\b|^(?:update|iteration)s? ")
+"""A loop over the updates of an agent, each of which takes several steps."""
 _RESTARTS = pattern(r"load_state_dict|deepcopy|reset|reinit|\.apply\(|init_weights|clone")
 
 
@@ -120,7 +122,8 @@ def _is_step_of_training(facts: Facts, made: Optimizer, loop: Loop) -> bool:
         return False
     head = f"{ast.unparse(loop.node.target)} {ast.unparse(loop.node.iter)} {made.place.symbol}".lower()
     deeper = {len(step.when.loops) - len(made.when.loops) for step in steps}
-    return "epoch" in head or head.startswith("ep ") or deeper == {0}
+    counted = _COUNTED.search(f"{ast.unparse(loop.node.target)} {ast.unparse(loop.node.iter)}".lower()) is not None
+    return "epoch" in head or head.startswith("ep ") or deeper == {0} or counted
 
 
 def _left_to_a_default(facts: Facts) -> Iterator[Finding]:

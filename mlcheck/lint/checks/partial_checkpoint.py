@@ -10,7 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Context, File, Sites
 from mlcheck.lint.sites.origins import callers, origins
-from mlcheck.lint.sites.weights.checkpoint_keys import goes_on, hands_on, keys_read
+from mlcheck.lint.sites.weights.checkpoint_keys import goes_on, hands_on, keys_read, loaded
 from mlcheck.lint.sites.weights.resuming import epochs_begun_anew, is_for_looking, loaded_before_made
 from mlcheck.lint.sites.weights.saved_states import under_other_names
 from mlcheck.lint.sites.weights.unsaved_states import unsaved_states
@@ -120,21 +120,18 @@ def _parts(call: Call) -> Iterator[tuple[ast.expr, File, Context]]:
 
 def _resumed_without_optimizer(sites: Sites) -> Iterator[Finding]:
     """Where model and epoch are read from a checkpoint that holds the optimizer, and that is left out."""
-    for call in sites.calls("torch.load"):
-        names = call.file.names_given(call.node)
-        if len(names) != 1:
-            continue
+    for call, name, files in loaded(sites):
         around = call.function.node if call.function is not None else call.file.module.source.tree
-        read = keys_read(around, names[0])
+        read = keys_read(around, name)
         epoch = next((key for key in read if key.lower() in _PROGRESS), None)
         model = any("model" in key or "state_dict" in key or "net" in key for key in read if not _is_optimizer(key))
         if epoch is None or not model or any(_is_optimizer(key) for key in read):
             continue
-        if hands_on(around, names[0]) or not _trains(call):
+        if hands_on(around, name) or not _trains(call):
             continue
-        if is_for_looking(sites, call.function) if call.function is not None else not goes_on(around, names[0]):
+        if is_for_looking(sites, call.function) if call.function is not None else not goes_on(around, name):
             continue
-        saved = [key for save in sites.calls("torch.save") if save.file is call.file for key in _keys(save)]
+        saved = [key for save in sites.calls("torch.save") if save.file in files for key in _keys(save)]
         if saved and not any(_is_optimizer(key) for key in saved) and _has_state(call):
             yield Finding(
                 f"The run continues from the saved `{epoch}` with a new optimizer: its state was never saved",
@@ -151,11 +148,10 @@ def _resumed_without_optimizer(sites: Sites) -> Iterator[Finding]:
 
 def _resumed_without_schedule(sites: Sites) -> Iterator[Finding]:
     """A run that goes on at the saved epoch, with its optimizer, and with a schedule that begins anew."""
-    for call in sites.calls("torch.load"):
-        names = call.file.names_given(call.node)
-        if call.function is None or len(names) != 1 or hands_on(call.function.node, names[0]):
+    for call, name, _ in loaded(sites):
+        if call.function is None or hands_on(call.function.node, name):
             continue
-        read = keys_read(call.function.node, names[0])
+        read = keys_read(call.function.node, name)
         epoch = next((key for key in read if key.lower() in _PROGRESS), None)
         schedule = _schedule(call) if epoch is not None and any(map(_is_optimizer, read)) and _trains(call) else None
         if schedule is not None:

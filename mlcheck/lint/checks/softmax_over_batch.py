@@ -9,6 +9,7 @@ from mlcheck.lint.facts import Facts, Forward, Place
 from mlcheck.lint.judging import losses_of
 from mlcheck.lint.shapes.facts import Softmax
 from mlcheck.lint.sites.evaluation.winners import wrong_winners
+from mlcheck.lint.sites.layers.aligned import over_no_symbols
 from mlcheck.lint.sites.layers.batched_products import weighed_across
 from mlcheck.lint.sites.layers.drawing import drawn_from
 from mlcheck.lint.sites.layers.first_dimension import MAY_TURN, is_over_first, normalised_over_samples
@@ -27,7 +28,7 @@ _LOSSES = ("torch.nn.NLLLoss", "torch.nn.KLDivLoss", "torch.nn.CrossEntropyLoss"
 def check(facts: Facts) -> Iterator[Finding]:
     told = set[tuple[str, int]]()
     multiplied = (*weighed_across(facts.sites), *_pooled(facts))
-    for finding in (*_normalised(facts), *multiplied, *_implied(facts)):
+    for finding in (*_normalised(facts), *multiplied, *_implied(facts), *_aligned(facts)):
         spot = finding.location.path, finding.location.line
         if spot not in told:
             told.add(spot)
@@ -82,6 +83,20 @@ def _normalised(facts: Facts) -> Iterator[Finding]:
                 f"`{scores.kind}` over dimension 0 normalises over the samples of the batch, not over the classes",
                 scores.place.location,
                 help="use `dim=1`, or `dim=-1` where the classes come last",
+                related=(loss.place.location,),
+            )
+
+
+def _aligned(facts: Facts) -> Iterator[Finding]:
+    for loss in (each for each in facts.losses if each.name == "torch.nn.CTCLoss"):
+        facts.sites.seen[LOOKS_AT] += 1
+        call = facts.sites.call_at(loss.place)
+        softmax = over_no_symbols(call) if call is not None else None
+        if softmax is not None:
+            yield Finding(
+                "The CTC loss takes (frames, samples, symbols), and this normalises over one of the first two",
+                softmax.place.location,
+                help="`dim=-1`, where the symbols come last",
                 related=(loss.place.location,),
             )
 

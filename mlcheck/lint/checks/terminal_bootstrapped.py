@@ -8,12 +8,10 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, reads_of, stores_of, walk
 from mlcheck.lint.sites import Function
+from mlcheck.lint.sites.data.transitions import DONE, unread_done
 
 LOOKS_AT = "temporal difference"
 WORDS = ("gamma", "GAMMA", "discount", "DISCOUNT")
-_DONE = pattern(
-    r"^(?:b_|batch_)?(?:dones?|terminals?|is_?done|terminated|not_?dones?)(?:_?(?:batch|tensor|t|b|mask))?$"
-)
 _REWARD = pattern(r"^(?:b_|batch_)?(?:r|rew|rews|rewards?)(?:_?(?:batch|tensor|t|b))?$")
 _DISCOUNT = pattern(r"gamma|discount")
 _OTHERWISE = pattern(r"non_?final|is not None|not_?done|terminat|truncat|n_?step|alive|survive")
@@ -36,6 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 yield from _masked_too_late(function, targets)
                 yield from _unread(function, targets)
                 yield from _unlike_others(function, targets)
+                yield from _unread_field(function, targets)
 
 
 def _targets(function: Function) -> Iterator[ast.BinOp]:
@@ -44,7 +43,7 @@ def _targets(function: Function) -> Iterator[ast.BinOp]:
         match node:
             case ast.BinOp(left=left, op=ast.Add(), right=ast.BinOp(op=ast.Mult()) as right):
                 names = {last_name(part).lower() for part in walk(right)}
-                rewarded = any(_REWARD.search(last_name(part).lower()) for part in walk(left))
+                rewarded = any(_REWARD.search((last_name(part) or _field(part)).lower()) for part in walk(left))
                 if rewarded and any(_DISCOUNT.search(name) for name in names):
                     yield node
 
@@ -97,7 +96,7 @@ def _unread(function: Function, targets: list[ast.BinOp]) -> Iterator[Finding]:
         if not isinstance(line, ast.Assign) or not isinstance(line.targets[0], ast.Tuple):
             continue
         names = [part.id for part in line.targets[0].elts if isinstance(part, ast.Name)]
-        done = next((name for name in names if _DONE.search(name.lower())), "")
+        done = next((name for name in names if DONE.search(name.lower())), "")
         if not done or not any(_REWARD.search(name.lower()) for name in names) or line.lineno > targets[0].lineno:
             continue
         if not _is_read(function, done):
@@ -107,6 +106,32 @@ def _unread(function: Function, targets: list[ast.BinOp]) -> Iterator[Finding]:
                 help=f"multiply the value of the next state by `(1 - {done})`",
                 related=(function.place(line).location,),
             )
+
+
+def _unread_field(function: Function, targets: list[ast.BinOp]) -> Iterator[Finding]:
+    """`batch["reward"] + gamma * value`, where batches have a `"done"` that nothing in the program reads."""
+    if len(targets) != 1 or _OTHERWISE.search(function.text):
+        return
+    reward = next((key for part in walk(targets[0].left) if _REWARD.search((key := _field(part)).lower())), "")
+    done, place = unread_done(function.file.sites, reward) if reward else ("", None)
+    if place is not None:
+        yield Finding(
+            f"Nothing reads `{done}` of a transition: the value of the next state is added where the episode has "
+            "ended, too",
+            function.place(targets[0]).location,
+            help=f"multiply the value of the next state by one minus `{done}`",
+            related=(place.location,),
+        )
+
+
+def _field(node: ast.AST) -> str:
+    """`reward` of `batch["reward"]` and `batch.reward`."""
+    match node:
+        case ast.Subscript(slice=ast.Constant(value=str(key))):
+            return key
+        case ast.Attribute(value=ast.Name(), attr=key):
+            return key
+    return ""
 
 
 def _is_read(function: Function, name: str) -> bool:
@@ -126,7 +151,7 @@ def _masked_too_late(function: Function, targets: list[ast.BinOp]) -> Iterator[F
         match line:
             case ast.Assign(
                 targets=[ast.Subscript(value=ast.Name(id=values), slice=index)], value=ast.Constant(value=0)
-            ) if any(_DONE.search(last_name(part).lower()) for part in walk(index)):
+            ) if any(DONE.search(last_name(part).lower()) for part in walk(index)):
                 pass
             case _:
                 continue

@@ -50,7 +50,7 @@ _OF_MODULES = frozenset(
 
 def get(m: Machine, owner: Value, name: str, node: ast.AST) -> Value:
     """`owner.name`, with properties called and methods bound."""
-    if isinstance(owner, Tensor | Symbol) and owner.shape is not None:
+    if isinstance(owner, Tensor | Symbol) and (owner.shape is not None or name == "values"):
         known = shape_rules.of_attribute(m, owner, name)
         if known is not None:
             return known

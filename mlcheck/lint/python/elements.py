@@ -40,7 +40,7 @@ def finite(m: Machine, value: Value) -> list[Value] | None:
     if not isinstance(found, Tuple) or found.open or not 0 < len(found.items) <= _UNROLL:
         return None
     plain = all(isinstance(item, Const) and not isinstance(item.value, str) for item in found.items)
-    unknown = all(isinstance(item, Symbol | Tensor) for item in found.items)
+    unknown = all(isinstance(item, Symbol | Tensor) and item.shape is None for item in found.items)
     return None if plain or unknown else list(found.items)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 
 from mlcheck.lint.facts import Place
 from mlcheck.lint.interpret.certainty import always, assumed
@@ -11,7 +11,9 @@ from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.pytorch import modes
 from mlcheck.lint.training import Freeze, FrozenHeld, Optimizer, Thawed
-from mlcheck.lint.values import Const, Object, Value
+from mlcheck.lint.values import Const, Object, Symbol, Value
+
+_DEPTH = 3
 
 
 def freeze(m: Machine, owners: frozenset[Hashable], value: Value, node: ast.AST, one: bool = False) -> None:
@@ -36,14 +38,17 @@ def freeze(m: Machine, owners: frozenset[Hashable], value: Value, node: ast.AST,
 
 
 def _asked_at(m: Machine, node: ast.AST) -> Place:
-    """The place of the setting; where it sets what its function was given, `p.requires_grad = flag`, of the call."""
+    """The place of the setting; where it sets what its function was given, `p.requires_grad = flag`, of the call.
+
+    So for `p.requires_grad_(flag)`.
+    """
     info, call = m.frame.info, m.frame.node
     if info is not None and isinstance(call, ast.Call):
-        for statement in walk(info.node):
-            if isinstance(statement, ast.Assign) and node in statement.targets:
-                if isinstance(statement.value, ast.Name):
-                    outer = m.frames[-2]
-                    return Place(outer.module.source.path, call, outer.info.qualname if outer.info else "")
+        given = node.args[0] if isinstance(node, ast.Call) and node.args else None
+        assigned = (line.value for line in walk(info.node) if isinstance(line, ast.Assign) and node in line.targets)
+        if isinstance(next(assigned, given), ast.Name):
+            outer = m.frames[-2]
+            return Place(outer.module.source.path, call, outer.info.qualname if outer.info else "")
     return m.place(node)
 
 
@@ -99,7 +104,7 @@ def _thaw_held(m: Machine, owners: frozenset[Hashable]) -> None:
 
 def _thaw(m: Machine, fact: Freeze) -> None:
     """Parameters are set free that optimizers had left out, because they were frozen when these were made."""
-    around = {outer for owner in fact.owners for outer in modes.ancestors(m, owner)}
+    around = {outer for owner in fact.owners for outer in modes.ancestors(m, owner)} | _holders(m, fact.owners)
     frozen = [earlier for earlier in m.store.get(("freezes",)) or () if not earlier.owners.isdisjoint(around)]
     for key in m.store.get(("optimizers",)) or ():
         made = m.facts.training.optimizers.get(key)
@@ -107,6 +112,21 @@ def _thaw(m: Machine, fact: Freeze) -> None:
             continue
         if any(earlier.stamp < key < fact.stamp for earlier in frozen):
             m.facts.training.thawed.append(Thawed(fact.place, fact.stamp, made))
+
+
+def _holders(m: Machine, owners: frozenset[Hashable]) -> set[Hashable]:
+    """The modules that optimizers hold, and in which one of these stands whose making is not known."""
+    held = {key for made in m.facts.training.optimizers.values() for key in made.owners}
+    return {key for key in held if not owners.isdisjoint(_unknown_inside(m, key))}
+
+
+def _unknown_inside(m: Machine, key: Hashable, depth: int = _DEPTH) -> Iterator[Hashable]:
+    for name in m.store.get(("attrs", key)) or () if depth else ():
+        value = m.store.get(("a", key, name))
+        if isinstance(value, Symbol):
+            yield value.key
+        elif isinstance(value, Object) and modes.is_module(value):
+            yield from _unknown_inside(m, value.id, depth - 1)
 
 
 def _leaves_out_frozen(m: Machine, made: Optimizer) -> bool:

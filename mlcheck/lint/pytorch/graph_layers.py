@@ -25,3 +25,11 @@ _WITH_PARAMETERS = frozenset(
 def has_weights(name: str) -> bool:
     """Whether a layer of graphs has weights of its own, whatever it is made with."""
     return is_graph_layer(name) and name.rpartition(".")[2] in _WITH_PARAMETERS
+
+
+_AROUND = frozenset(["GINConv", "GINEConv", "EdgeConv", "DynamicEdgeConv", "NNConv"])
+
+
+def wraps_layers(name: str) -> bool:
+    """Whether a layer of graphs holds the layers it is made with: `GINConv(nn.Linear(8, 8))`."""
+    return is_graph_layer(name) and name.rpartition(".")[2] in _AROUND

@@ -210,6 +210,8 @@ def of_operation(m: Machine, node: ast.expr, left: Value, right: Value, result: 
 def of_attribute(m: Machine, owner: Tensor | Symbol, name: str) -> Value | None:
     """`x.shape` and `x.T` of a tensor whose shape is known."""
     shape = owner.shape
+    if shape is None and name == "values" and isinstance(owner, Symbol):
+        return tables.values_of_field(owner)
     if shape is None or shape.open:
         return None
     if name in ("values", "iloc") and isinstance(owner, Symbol):

@@ -24,6 +24,14 @@ def _table(m: Machine, rows: Hashable) -> Symbol:
     return Symbol(("table", m.fresh()), shape=Shape((rows, ("size", m.fresh()))))
 
 
+_NO_COLUMNS = frozenset(
+    [
+        *("T", "at", "iat", "loc", "iloc", "axes", "columns", "dtypes", "flags", "index", "values", "shape", "size"),
+        *("attrs", "style", "plot", "sparse", "ndim", "empty"),
+    ]
+)
+
+
 def is_table(value: Value) -> bool:
     return isinstance(value, Symbol) and isinstance(value.key, tuple) and value.key[:1] == ("table",)
 
@@ -31,6 +39,14 @@ def is_table(value: Value) -> bool:
 def attribute(owner: Symbol, name: str) -> Symbol | None:
     """`df.values`, an array, and `df.iloc`, which is indexed like one; `series.values` too."""
     return replace(owner, key=(name, owner.key)) if name in ("values", "iloc") else None
+
+
+def values_of_field(owner: Symbol) -> Symbol | None:
+    """`df.price.values`, whatever rows `df` holds: a row alone would have a number there, which has no `values`."""
+    match owner.key:
+        case ("attr", (("table" | "some rows"), *_) as rows, str(name)) if name not in _NO_COLUMNS:
+            return replace(owner, key=("values", owner.key), shape=Shape((("size", rows),)))
+    return None
 
 
 def method(m: Machine, owner: Symbol, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
@@ -62,6 +78,8 @@ def rows(owner: Symbol, index: ast.expr, taken: Value) -> Value | None:
     whole = is_table(owner)
     if owner.shape is None or not isinstance(taken, Symbol) or not (whole or _is_view_of_table(owner.key)):
         return None
+    if isinstance(index, ast.Name) and not whole:
+        return Symbol(("some rows", taken.key), owner.name, owner.split)
     if isinstance(index, ast.Slice) or (whole and isinstance(index, ast.Compare)):
         shape = Shape((("size", taken.key), *owner.shape.dims[1:]))
         return Symbol(("table", taken.key), owner.name, owner.split, shape=shape)

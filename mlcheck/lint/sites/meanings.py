@@ -84,7 +84,10 @@ def _method(file: File, node: ast.Attribute, context: Context) -> Named:
 
 
 def _of_instance(file: File, node: ast.Attribute, context: Context, depth: int) -> Named:
-    """`engine.fit`, where `engine` is made once, of a class of the project, or told to be one; `Engine(...).fit`."""
+    """`engine.fit`, where `engine` is made once, of a class of the project, or told to be one; `Engine(...).fit`.
+
+    So for `self.engine.fit`.
+    """
     made: ast.AST | None = node.value
     if isinstance(made, ast.Name) and depth > 0:
         bindings = file.bindings(made.id, context)
@@ -94,10 +97,21 @@ def _of_instance(file: File, node: ast.Attribute, context: Context, depth: int) 
         made, context = (binding.value, binding.context) if binding is not None else (None, context)
         if binding is not None and isinstance(made, ast.Tuple | ast.List) and 0 <= binding.item < len(made.elts):
             made = made.elts[binding.item]
+    elif isinstance(made, ast.Attribute):
+        made, context = _kept(file, made, context)
     if not isinstance(made, ast.Call) or depth <= 0:
         return None
     cls = file.resolve(made.func, context, depth - 1)
     return cls.find(node.attr) if isinstance(cls, Class) else None
+
+
+def _kept(file: File, node: ast.Attribute, context: Context) -> tuple[ast.AST | None, Context]:
+    """What `self.saver` is given, by one assignment in all its class."""
+    method = file.method_around(context)
+    if method is None or method.cls is None or not is_name(node.value, method.receiver):
+        return None, context
+    sets = method.cls.attribute(node.attr)
+    return (sets[0][1].value, sets[0][1].context) if len(sets) == 1 and sets[0][0].file is file else (None, context)
 
 
 def _of_annotated(file: File, binding: Binding, name: str, depth: int) -> Named:

@@ -15,7 +15,7 @@ from mlcheck.lint.program import Program
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call, Class, Function, Named, ProjectModule
 from mlcheck.lint.sites.scopes import Binding
-from mlcheck.lint.sites.standing_in import is_of_library, of_partials, of_tables
+from mlcheck.lint.sites.standing_in import is_of_library, of_attributes, of_partials, of_tables
 from mlcheck.lint.sites.vocabulary import Vocabulary
 from mlcheck.lint.words import occurrences
 
@@ -116,7 +116,7 @@ class Sites:
             self._resolved[last] = [
                 call for file in self.calling(known_as) for call in file.calls(*known_as) if is_of_library(call)
             ]
-            looked_up = (*self.once(of_partials), *self.once(of_tables))
+            looked_up = (*self.once(of_partials), *self.once(of_tables), *self.once(of_attributes))
             self._resolved[last] += [call for call in looked_up if call.name.rpartition(".")[2] == last]
         return self._resolved[last]
 

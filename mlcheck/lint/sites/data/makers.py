@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from mlcheck.core.dataclasses import dataclass
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites.data.loaders import Loader, hook_of, loaders, trained
 from mlcheck.lint.sites.entering import Entered
 from mlcheck.lint.sites.model import OPEN, Call, Function
@@ -36,12 +37,17 @@ class Made:
 
     @cached_property
     def split(self) -> str:
-        """train, val or test, by the name it is given and by the words that the call hands over; "" if they differ."""
+        """train, val or test, by the name it is given and by the words that the call hands over; "" if they differ.
+
+        Where they tell nothing: by the names of what it hands over, or by the method of a framework that returns it.
+        """
         names = [*self.call.file.names_given(self.call.node)]
         words = [*self.call.node.args, *(word.value for word in self.call.node.keywords)]
         names += [word.value for word in words if isinstance(word, ast.Constant) and isinstance(word.value, str)]
+        handed = [last_name(word) for word in words if isinstance(word, ast.Name | ast.Attribute)]
         found = {split for name in names if (split := split_of_name(name))}
-        return found.pop() if len(found) == 1 else ""
+        found = found or {split for name in handed if (split := split_of_name(name))}
+        return self.hook if not found else found.pop() if len(found) == 1 else ""
 
     @cached_property
     def data(self) -> list[Origin]:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import last_name, loads, walk
+from mlcheck.lint.nodes import before_methods, last_name, loads, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.project import Sites
 
+_MOVES = ("to", "cuda")
 _RENEWS = (".reset(", ".clone(", "MetricTracker", "deepcopy(")
 
 
@@ -30,15 +31,17 @@ def never_reset(sites: Sites) -> Iterator[Unreset]:
     renewed = any(word in file.text for file in sites.files.values() for word in _RENEWS) if files else True
     for file in () if renewed else files:
         yield from _handed_in(file)
+        moved = {before_methods(call.node, _MOVES): call.node for call in file.calls(*_MOVES)}
         for made in _metrics(file):
             if _is_lightning(made):
                 yield from _by_hand(file, made)
                 continue
-            for name in file.names_given(made.node):
+            for name in file.names_given(moved.get(made.node, made.node)):
                 if len(file.bindings(name, made.context)) > 1:
                     continue
                 computes = [call for call in file.calls("compute") if _owner(call) == name]
                 updates = [call for call in file.calls("update") if _owner(call) == name]
+                updates += file.calls(name)  # `acc(scores, labels)` adds the batch too
                 for compute in computes if updates else ():
                     if _lives_on(made, compute) and _is_asked_again(compute, updates):
                         yield Unreset(compute, name, made.place)

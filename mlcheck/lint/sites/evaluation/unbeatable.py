@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.branches import branches
 from mlcheck.lint.sites.evaluation.metrics import better
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
-from mlcheck.lint.sites.scopes import Context
+from mlcheck.lint.sites.model import Class
+from mlcheck.lint.sites.scopes import AttributeSet, Context
 
 INFINITE = pattern(r"-?(?:float\(['\"][+-]?inf(?:inity)?['\"]\)|(?:np|numpy|math|torch)\.inf)")
 _MARGIN = pattern(r"delta|margin|eps|tol|thresh", re.IGNORECASE)
@@ -122,21 +123,55 @@ def _bound(file: File, best: ast.expr, context: Context) -> Iterator[_Bound]:
         return
     function = file.function_around(context)
     name = own_attribute(best, function)
-    for method, assigned in function.cls.attribute(name) if function is not None and function.cls and name else ():
-        if assigned.value is not None:
-            yield _Bound(method.file, assigned.node, assigned.value, assigned.context)
+    cls = function.cls if function is not None and name else None
+    for method, assigned in cls.attribute(name) if cls is not None else ():
+        value = assigned.value or _part(assigned)
+        if value is not None:
+            yield _Bound(method.file, assigned.node, value, assigned.context)
+    for base, line in _defaults(cls, name) if cls is not None else ():
+        if line.value is not None:
+            yield _Bound(base.file, line, line.value, base.defined.inner)
+
+
+def _part(assigned: AttributeSet) -> ast.expr | None:
+    """`loss` for `self.best` in `self.best, self.waited = loss, 0`."""
+    parts = assigned.unpacked
+    known = isinstance(parts, ast.Tuple) and not any(isinstance(each, ast.Starred) for each in parts.elts)
+    return parts.elts[assigned.item] if known and isinstance(parts, ast.Tuple) else None
+
+
+def _defaults(cls: Class, name: str) -> list[tuple[Class, ast.AnnAssign | ast.Assign]]:
+    """`best: float = 0.0` in the body of the class."""
+    return [
+        (each, line)
+        for each in cls.line
+        for line in each.node.body
+        if (isinstance(line, ast.AnnAssign) and is_name(line.target, name))
+        or (isinstance(line, ast.Assign) and any(is_name(target, name) for target in line.targets))
+    ]
+
+
+def _is_given(cls: Class, name: str) -> bool:
+    """Whether an object is made with another start than the default of its class, as far as the text tells."""
+    files = cls.file.sites.mentioning([cls.name], tests=True)
+    makers = [call.node for file in files for call in file.calls(cls.name, "cls", "replace")]
+    return any(call.args or any(word.arg in (None, name) for word in call.keywords) for call in makers)
 
 
 def _times(file: File, best: ast.expr, context: Context) -> int:
     """How often it is given something, wherever that may be; -1 where nobody can tell."""
     if isinstance(best, ast.Name):
         return len(file.bindings(best.id, context))
-    name = own_attribute(best, file.function_around(context))
+    function = file.function_around(context)
+    name = own_attribute(best, function)
     around = list(file.sites.mentioning([name], tests=True)) if name else []
     if not name or any(word in file.text for word in ("__dict__", "setattr(", "load_state_dict(self")):
         return -1
+    defaults = len(_defaults(function.cls, name)) if function is not None and function.cls is not None else 0
+    if defaults and function is not None and function.cls is not None and _is_given(function.cls, name):
+        return -1
     written = re.compile(rf"\.{name}\b(?:, [\w.]+)* *(?:[-+*/]?=(?!=)|: \w+ =)")
-    return sum(len(written.findall(other.text)) for other in around)
+    return defaults + sum(len(written.findall(other.text)) for other in around)
 
 
 def _is_better_score(bound: _Bound, search: Search) -> bool:

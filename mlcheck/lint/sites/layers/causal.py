@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import last_name
-from mlcheck.lint.sites.model import Class, Function
+from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.model import Call, Class, Function
+from mlcheck.lint.sites.origins import origins
 
 _MASKED = pattern(
     r"is_causal=True|\btril\(|triu\([^\n]*diagonal=1\b|triu\([^\n]*, 1\)|generate_square_subsequent_mask"
@@ -20,6 +23,7 @@ _SHIFTS = pattern(
     re.IGNORECASE,
 )
 _OTHERWISE = pattern(r"autoenc|auto_enc|reconstruct|denois|vae|bert|mlm|copy_?(?:task|ing)|seq2seq|tagg", re.IGNORECASE)
+_DECODERS = {"torch.nn.Transformer": 1, "torch.nn.TransformerDecoder": 0}
 _DEPTH, _MANY = 4, 40
 
 
@@ -32,6 +36,34 @@ def predicts_ahead(cls: Class) -> bool:
     if _MASKED.search(text):
         return True
     return len(_RECURRENT.findall(text)) == 1 and "bidirectional" not in text and "ttention" not in text
+
+
+def decoder_input(cls: Class) -> str:
+    """The parameter of `forward` that an `nn.Transformer` decodes under a causal mask as it is; "" for none."""
+    forward = cls.find("forward")
+    text = "\n".join(part.text for part in _parts(cls)) if forward is not None else ""
+    if forward is None or "tgt_mask" not in text or not _MASKED.search(text) or _SHIFTS.search(text):
+        return ""
+    found = set[str]()
+    for node in forward.all(ast.Call):
+        call = Call(forward.file, node, forward.inner)
+        place = _DECODERS.get(_kind(call))
+        given = call.argument("tgt", place) if place is not None and call.argument("tgt_mask") is not None else None
+        if isinstance(given, ast.expr):
+            found |= _parameters_in(forward, given)
+    return found.pop() if len(found) == 1 else ""
+
+
+def _kind(call: Call) -> str:
+    names = {origin.name for origin in origins(call.file, call.node.func, call.context)}
+    return names.pop() if len(names) == 1 else ""
+
+
+def _parameters_in(forward: Function, given: ast.expr) -> set[str]:
+    """The tensors of `self.embed(tokens)` that `forward` was given, through names."""
+    given, _ = source(forward.file, given, forward.inner)
+    names = {node.id for node in walk(given) if isinstance(node, ast.Name)} - {forward.receiver}
+    return {name for name in names if name in forward.parameters and len(forward.inner.scope.bindings[name]) == 1}
 
 
 def _parts(cls: Class) -> Iterator[Class | Function]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import last_name
-from mlcheck.lint.pytorch.graph_layers import is_graph_layer
+from mlcheck.lint.pytorch.graph_layers import has_weights, is_graph_layer, wraps_layers
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Class, Function
 from mlcheck.lint.sites.origins import returns
@@ -94,11 +94,11 @@ def holds_parameters(file: File, node: ast.expr, context: Context, depth: int = 
     name = canonical(named)
     if name == PARAMETER:
         return all(keyword.arg != "requires_grad" or ast.unparse(keyword.value) != "False" for keyword in node.keywords)
-    if name in LEARNING:
+    if name in LEARNING or has_weights(name):
         return not any(word.arg in _AFFINE and ast.unparse(word.value) == "False" for word in node.keywords)
     if name == "copy.deepcopy" and node.args:
         return holds_parameters(file, node.args[0], context, depth - 1)
-    if name not in CONTAINERS:
+    if name not in CONTAINERS and not wraps_layers(name):
         return False
     parts = [*node.args, *(keyword.value for keyword in node.keywords)]
     parts += [layer for part in node.args if isinstance(part, ast.Starred) for layer in _collected(file, part, context)]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites.model import Function
+from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.project import Sites
 
-_OVER = (".parameters()", ".named_parameters()")
+_OVER = (".parameters(", ".named_parameters(")
 
 
 def dropped_lists(sites: Sites) -> Iterator[tuple[Place, str, Place]]:
@@ -21,14 +22,15 @@ def dropped_lists(sites: Sites) -> Iterator[tuple[Place, str, Place]]:
     for file in sites.mentioning([*_OVER]):
         for function in file.functions:
             text = file.module.text_of(function.node)
-            if ".append(" in text and "params" in text and any(over in text for over in _OVER):
-                yield from _dropped(function)
+            if ".append(" in text and any(over in text for over in _OVER):
+                yield from _dropped(function) if "params" in text else ()
+                yield from _left_by_caller(function)
 
 
 def _dropped(function: Function) -> Iterator[tuple[Place, str, Place]]:
-    names = [node for node in walk(function.node) if isinstance(node, ast.Name)]
-    for loop in function.nodes:
-        if not isinstance(loop, ast.For) or not ast.unparse(loop.iter).endswith(_OVER) or _freezes(loop):
+    names = function.all(ast.Name)
+    for loop in function.all(ast.For):
+        if not _sorts(loop) or _freezes(loop):
             continue
         owners = _filled(loop)
         read = {node.id for node in names if isinstance(node.ctx, ast.Load) and node not in owners}
@@ -38,6 +40,48 @@ def _dropped(function: Function) -> Iterator[tuple[Place, str, Place]]:
             begun = [node for node in names if node.id == name and isinstance(node.ctx, ast.Store)]
             if len(begun) == 1 and group is not None:
                 yield function.place(begun[0]), name, function.place(group)
+
+
+def _left_by_caller(function: Function) -> Iterator[tuple[Place, str, Place]]:
+    """`decayed, rest = split(model)`, where nothing reads `rest`, by all that call a function which sorts them."""
+    lists = [line.value for line in function.all(ast.Return)]
+    given = lists[0].elts if len(lists) == 1 and isinstance(lists[0], ast.Tuple) else []
+    loops = [loop for loop in function.all(ast.For) if given and _sorts(loop)]
+    filled = {node.id for loop in loops if not _freezes(loop) for node in _filled(loop)}
+    sorted_ = [isinstance(each, ast.Name) and each.id in filled for each in given]
+    if sum(sorted_) < 2:
+        return
+    calls = function.file.sites.calls_of(function) or []
+    left = [list(_left(call, sorted_)) for call in calls]
+    for number in range(len(given)) if all(left) else ():
+        same = [(place, name, group) for each in left for at, place, name, group in each if at == number]
+        if len(same) == len(calls):
+            yield same[0]
+
+
+def _left(call: Call, sorted_: list[bool]) -> Iterator[tuple[int, Place, str, Place]]:
+    """The lists that this caller unpacks and never reads, beside one that it makes a group of."""
+    caller = call.function
+    line = (
+        next((n for n in caller.nodes if isinstance(n, ast.Assign) and n.value is call.node), None) if caller else None
+    )
+    targets = line.targets[0].elts if line is not None and isinstance(line.targets[0], ast.Tuple) else []
+    if caller is None or len(targets) != len(sorted_):
+        return
+    lists = [(n, t) for n, t in enumerate(targets) if sorted_[n] and isinstance(t, ast.Name) and t.id.strip("_")]
+    read = {n.id for n in caller.nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    group = next((node for node in caller.nodes if _is_group_of(node, {t.id for _, t in lists})), None)
+    for number, target in lists if group is not None and "locals()" not in caller.text else ():
+        if target.id not in read and group is not None:
+            yield number, caller.place(target), target.id, caller.place(group)
+
+
+def _sorts(loop: ast.AST) -> TypeGuard[ast.For]:
+    """`for name, p in model.named_parameters():`."""
+    over = loop.iter if isinstance(loop, ast.For) else None
+    if not isinstance(over, ast.Call) or not isinstance(over.func, ast.Attribute):
+        return False
+    return over.func.attr in ("parameters", "named_parameters") and not over.args
 
 
 def _freezes(loop: ast.For) -> bool:

@@ -3,8 +3,38 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from mlcheck.lint.nodes import is_name, loads, walk
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.origins import callers, returns
+from mlcheck.lint.sites.project import Sites
+
+
+def loaded(sites: Sites) -> Iterator[tuple[Call, str, tuple[File, ...]]]:
+    """Where a checkpoint gets a name: by `torch.load`, or by a function that returns what that gives.
+
+    The call, the name, and the files in which the checkpoint may be saved.
+    """
+    for call in sites.calls("torch.load"):
+        for name in _one_name(call):
+            yield call, name, (call.file,)
+        for outer in callers(sites, call.function) if call.function is not None and _is_returned(call) else ():
+            for name in _one_name(outer):
+                yield outer, name, (outer.file, call.file)
+
+
+def _one_name(call: Call) -> tuple[str, ...]:
+    names = call.file.names_given(call.node)
+    return names if len(names) == 1 else ()
+
+
+def _is_returned(load: Call) -> bool:
+    """Whether the function around gives back what it loads, or nothing."""
+    names = load.file.names_given(load.node)
+    given = [each for each in returns(load.function) if not isinstance(each, ast.Constant)] if load.function else []
+    return bool(given) and all(each is load.node or any(is_name(each, name) for name in names) for each in given)
 
 
 def keys_read(function: ast.AST, name: str) -> list[str]:

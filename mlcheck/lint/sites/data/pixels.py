@@ -1,0 +1,80 @@
+"""Pixels that are divided by 255 after `ToTensor` has brought those of a picture to 0..1."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.lint.facts import Place
+from mlcheck.lint.nodes import before_methods
+from mlcheck.lint.sites.data.transforms import name_of, steps_of
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.model import Function
+from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.scopes import Context
+
+_SAME = ("float", "double", "to", "cuda", "contiguous", "clone")
+_SIZED = ("resize", "crop", "rotate", "transpose", "copy", "filter")
+_LOADS = ("torchvision.datasets.folder.default_loader", "torchvision.datasets.folder.pil_loader")
+_SPACES = ("torchvision.transforms.functional", "torchvision.transforms.v2.functional")
+_CONVERTS = tuple(f"{space}.to_tensor" for space in _SPACES)
+
+
+def scaled_again(sites: Sites) -> Iterator[tuple[Place, Place]]:
+    """`self.transform(Image.open(path)) / 255`: the division, and what has scaled the picture before."""
+    for file in sites.mentioning(["255"]) if any(True for _ in sites.mentioning(["ToTensor", "to_tensor"])) else ():
+        for function in file.functions:
+            for node, given in _divisions(function) if "255" in function.text else ():
+                found = _made_of(file, given, function.inner)
+                scaled = [place for each in found if (place := _scales(each)) is not None]
+                if found and len(scaled) == len(found):
+                    yield function.place(node), scaled[0]
+
+
+def _divisions(function: Function) -> Iterator[tuple[ast.AST, ast.expr]]:
+    for node in (*function.all(ast.BinOp), *function.all(ast.AugAssign), *function.all(ast.Call)):
+        match node:
+            case ast.BinOp(left=given, op=ast.Div(), right=ast.Constant(value=255)):
+                yield node, given
+            case ast.AugAssign(target=ast.Name() as given, op=ast.Div(), value=ast.Constant(value=255)):
+                yield node, given
+            case ast.Call(func=ast.Attribute(value=given, attr="div" | "div_"), args=[ast.Constant(value=255)]):
+                yield node, given
+
+
+def _made_of(file: File, node: ast.expr, context: Context) -> list[Origin]:
+    node, context = source(file, before_methods(node, _SAME), context)
+    return origins(file, before_methods(node, _SAME), context)
+
+
+def _scales(made: Origin) -> Place | None:
+    """Where a picture becomes a tensor of numbers from 0 to 1, if that is how the value came about."""
+    call = made.node
+    if not isinstance(call, ast.Call) or not call.args or not _is_picture(made, call.args[0]):
+        return None
+    if made.name in _CONVERTS:
+        return made.file.place(call, made.context)
+    steps = steps_of(Origin(made.file, call.func, made.context, -1, made.entered)) or []
+    names = [name_of(step) for step in steps]
+    if "ToTensor" not in names or not all(names) or "Lambda" in names[names.index("ToTensor") :]:
+        return None
+    step = steps[names.index("ToTensor")]
+    return step.file.place(step.node, step.context)
+
+
+def _is_picture(near: Origin, node: ast.expr) -> bool:
+    """`Image.open(path).convert("RGB")`: its pixels are bytes, which `ToTensor` scales."""
+    plain, context = source(near.file, node, near.context)
+    found = origins(near.file, before_methods(plain, _SIZED), context, near.entered)
+    return bool(found) and all(map(_is_of_bytes, found))
+
+
+def _is_of_bytes(picture: Origin) -> bool:
+    converted = before_methods(picture.node, _SIZED)
+    match converted:
+        case ast.Call(func=ast.Attribute(value=opened, attr="convert"), args=[ast.Constant(value="RGB" | "L")]):
+            opened, context = source(picture.file, before_methods(opened, _SIZED), picture.context)
+            return Origin(picture.file, opened, context).name == "PIL.Image.open"
+    return Origin(picture.file, converted, picture.context).name in _LOADS
