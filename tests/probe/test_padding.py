@@ -274,6 +274,53 @@ def test_the_next_words_of_a_sentence_of_which_the_model_is_given_all(ignore: in
         says(verdict, Outcome.PASS)
 
 
+class FixedLength(nn.Module):
+    """Knows PLACES places, no fewer, and gives scores of `classes` for each."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(WORDS, 16, padding_idx=0), nn.Linear(16, classes)
+        self.position = nn.Parameter(torch.randn(PLACES, 16))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.embed(tokens) + self.position)
+
+
+def hidden_words(batch: Any) -> Tensor:
+    """Words to be found at a few places, and the filling id at all others."""
+    return torch.where(torch.arange(PLACES) % 4 == 1, batch["tokens"], 0)
+
+
+def ended(batch: Any) -> Tensor:
+    """Each place's own word, the filling id at the end, once, and nothing wanted behind it."""
+    behind = torch.arange(PLACES)[None] > batch["lengths"][:, None]
+    return batch["tokens"].masked_fill(behind, -100)
+
+
+def tagged(batch: Any) -> Tensor:
+    """Tags, most of them the first, and nothing wanted of padding."""
+    return (batch["tokens"] % 5 == 1).long().masked_fill(~batch["mask"], -100)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "classes", "ignore", "outcome"),
+    [
+        (hidden_words, WORDS, -100, Outcome.WARN),
+        (hidden_words, WORDS, 0, Outcome.INCONCLUSIVE),
+        (ended, WORDS, -100, Outcome.INCONCLUSIVE),
+        (tagged, 2, -100, Outcome.INCONCLUSIVE),
+    ],
+)
+def test_padding_in_the_loss_of_a_model_that_knows_one_length(
+    wanted: Any, classes: int, ignore: int, outcome: Outcome
+) -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return F.cross_entropy(model(batch["tokens"]).transpose(1, 2), wanted(batch), ignore_index=ignore)
+
+    verdict = ask(RULE, trial_of(FixedLength(classes), sentences(), loss))
+    assert verdict.outcome is outcome, verdict.reason or verdict.summary
+
+
 def test_a_decoder_that_is_fed_its_answer() -> None:
     says(ask("future-leak", translated(fed_at=1)), Outcome.WARN, "the targets are the input tokens themselves")
     says(ask("future-leak", translated(both_ways=True)), Outcome.FAIL, "sees the tokens it has to predict")

@@ -36,13 +36,15 @@ def check(seen: Padding) -> Verdict:
     if seen.counted > COUNTED:
         findings.append(
             Finding(
-                f"{100 * seen.counted:.3g} % of the loss's targets are padding, averaged with the rest: the model is "
-                "praised for predicting what was filled up",
+                f"{100 * seen.counted:.3g} % of the loss's targets are padding and are averaged in: the model is "
+                "rewarded for predicting padding",
                 seen.loss_place,
                 help="give the loss ignore_index, or take the mean over real places only",
                 numbers=numbers,
             )
         )
+    if not findings and seen.undecided:
+        return Verdict(Outcome.INCONCLUSIVE, reason=seen.undecided)
     if not findings:
         return Verdict(Outcome.PASS, told, numbers=numbers, looked_at=1)
     exact = seen.told_by and seen.change > TOLD
