@@ -98,11 +98,13 @@ def _mistaken(views: ViewPairs) -> Verdict:
 
 
 def _with_itself(selves: SelfPairs) -> Verdict:
-    message = (
-        "the loss sets each view against itself: the largest score of a row stands in its own column, which is never "
-        f"its target, in all {selves.rows} rows"
+    why = (
+        f"the sum that each of {selves.rows} rows is divided by includes the view's similarity to itself"
+        if selves.written
+        else f"the largest score of a row is in its own column, which is never its target, in all {selves.rows} rows"
     )
-    how = "fill the diagonal of the scores with -inf before the cross-entropy"
+    message = f"the contrastive loss compares each view with itself: {why}"
+    how = "fill the diagonal of the scores with -inf before the softmax (or before exp and the sum)"
     return Verdict(Outcome.WARN, message, findings=(Finding(message, selves.place, help=how),), looked_at=selves.rows)
 
 
