@@ -102,7 +102,7 @@ def tagging(**options: Any) -> Trial:
     ("trial", "outcome", "said"),
     [
         (lambda: reading("mean", "mask"), Outcome.FAIL, "although `mask` tells the model"),
-        (lambda: reading("unmasked", "mask"), Outcome.FAIL, "the answer depends on the padding"),
+        (lambda: reading("unmasked", "mask"), Outcome.FAIL, "the output depends on the padding"),
         (lambda: reading("last", "lengths"), Outcome.FAIL, "although `lengths` tells the model"),
         (lambda: reading("trimmed", "lengths"), Outcome.FAIL, "although `lengths` tells the model"),
         (lambda: reading("last"), Outcome.WARN, "nothing tells the model where it ends"),

@@ -135,23 +135,23 @@ def _guessing(first: FirstLoss) -> float | None:
 
 def _left_behind(samples: Samples) -> Finding | None:
     for left, moved, how, count in samples.training.flips.left_behind():
-        return _moved_alone(samples, moved, how, left, "stays as it was", count)
+        return _moved_alone(samples, moved, how, left, "is unchanged", count)
     return None
 
 
 def _led_astray(samples: Samples) -> Finding | None:
     for left, moved, how, answer, count in samples.training.flips.led_astray():
-        return _moved_alone(samples, moved, how, left, f"is {answer}" if answer else "stays as it was", count)
+        return _moved_alone(samples, moved, how, left, f"is {answer}" if answer else "is unchanged", count)
     return None
 
 
 def _moved_alone(samples: Samples, moved: str, how: str, left: str, answer: str, count: int) -> Finding:
     name, picture = part_of("sample", left), part_of("sample", moved)
     message = (
-        f"augmentation moves the picture and not what belongs to it: `{picture}` is {how} and "
+        f"augmentation transforms the picture and not what belongs to it: `{picture}` is {how} and "
         f"`{name}` {answer} ({count} of {plural(samples.training.read_twice, 'sample')} read twice)"
     )
-    help_ = f"apply the same move to `{name}`: draw its random numbers once for both"
+    help_ = f"apply the same transformation to `{name}`: draw its random numbers once for both"
     return Finding(message, Location(symbol=name), help=help_)
 
 
@@ -166,10 +166,10 @@ def _still_placed(samples: Samples, passes: Passes) -> Finding | None:
                 continue
             name, picture = part_of("sample", left), part_of("sample", moved)
             message = (
-                f"augmentation moves the picture and not what belongs to it: `{picture}` is {how} and `{name}` stays "
-                f"as it was ({count} of {plural(samples.training.read_twice, 'sample')} read twice), though column "
-                f"{place.column} of it says where something is: what {place.samples} validation pictures "
-                f"differ by from their mirror images tells {100 * place.share:.0f} % of its variance"
+                f"augmentation transforms the picture and not what belongs to it: `{picture}` is {how} and `{name}` is "
+                f"unchanged ({count} of {plural(samples.training.read_twice, 'sample')} read twice), though column "
+                f"{place.column} of it says where something is: the difference between {place.samples} "
+                f"validation pictures and their mirror images explains {100 * place.share:.0f} % of its variance"
             )
             help_ = f"flip that column of `{name}` with the picture, about its middle, or leave this flip out"
             return Finding(message, Location(symbol=name), help=help_, numbers={"share": place.share})

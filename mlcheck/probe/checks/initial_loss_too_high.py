@@ -41,7 +41,7 @@ def _fault(loss: LossFact) -> Finding:
     know = "equal chances for every class" if loss.kind in _CLASSES else "predicting zero"
     return Finding(
         f"before training {loss.kind} is {loss.value:.3g}, {loss.value / loss.ignorant:.1f} times the "
-        f"{loss.ignorant:.3g} of {know}: the untrained model is sure of what it cannot know",
+        f"{loss.ignorant:.3g} of {know}: the untrained model is confident and wrong",
         loss.place,
         help="scale the inputs, or initialise the last layer smaller (torch's default, or zeros)",
         numbers={"loss": loss.value, "without knowledge": loss.ignorant},

@@ -36,7 +36,7 @@ def check(passes: Passes, first: FirstLoss | None) -> Verdict:
         if not ratios.numel():
             continue
         middle = float(ratios.median())
-        told.append(f"`{trained.place}` spreads {middle:.3g} times as wide in validation as in training")
+        told.append(f"`{trained.place}` has in validation {middle:.3g} times the standard deviation of training")
         if _level_wanders(name, trained, tested, passes):
             continue
         if _apart(ratios) or _unscaled(ratios, _shifts(trained, tested)):
@@ -126,11 +126,11 @@ def _fault(trained: Field, tested: Field, ratios: Tensor) -> Finding:
     low, high = float(ratios.min()), float(ratios.max())
     times = f"{middle:.3g}" if high / low < RATIO**2 else f"{low:.3g} to {high:.3g}"
     return Finding(
-        f"`{trained.place}` has {times} times the spread in validation that it has in training, in "
+        f"`{trained.place}` has {times} times the standard deviation in validation that it has in training, in "
         f"{'its one feature' if len(ratios) == 1 else f'nearly all of {len(ratios)} features'}: training runs from "
         f"{trained.low:.3g} to {trained.high:.3g}, validation from {tested.low:.3g} to {tested.high:.3g}",
         help="scale validation and test data with the numbers found on the training data",
-        numbers={"ratio of spreads": middle},
+        numbers={"ratio of standard deviations": middle},
     )
 
 
@@ -138,7 +138,7 @@ def _raw(trained: Field, tested: Field, raw: LeftRaw) -> Finding:
     how = f"with {raw.decimals} decimals at most" if raw.decimals else "as whole numbers"
     return Finding(
         f"`{trained.place}` is standardised in training and not in validation: {raw.standard} columns have mean 0 and "
-        f"deviation 1 in training, and in validation {raw.written} of them hold values as they were measured, {how}, "
+        f"deviation 1 in training, and in validation {raw.written} of them hold raw values, {how}, "
         f"from {tested.low:.4g} to {tested.high:.4g}",
         help="subtract the training data's mean from validation and test data too, and divide by its deviation",
         numbers={"columns": float(raw.written)},

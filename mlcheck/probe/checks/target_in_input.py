@@ -47,7 +47,7 @@ def check(passes: Passes, first: FirstLoss, overlapped: Overlapped | None, hidde
         return Verdict(Outcome.PASS, told, numbers=numbers, looked_at=len(table.y))
     finding = Finding(
         message,
-        help="ask where this column comes from, and whether it is known when a prediction is asked for; leave it out",
+        help="find out where this column comes from; leave it out unless it is known when a prediction is made",
         numbers=numbers,
     )
     return Verdict(Outcome.WARN, message, findings=(finding,), numbers=numbers, looked_at=len(table.y))
