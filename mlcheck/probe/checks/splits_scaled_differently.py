@@ -9,10 +9,13 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.data.left_raw import LeftRaw, left_raw
-from mlcheck.probe.measure.data.passes import Field, Passes
+from mlcheck.probe.measure.data.passes import Field, Pass, Passes
 from mlcheck.probe.measure.data.range_shift import RangeShift, range_shift
+from mlcheck.probe.measure.data.raw_targets import raw_targets
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.tree import leaves
+from mlcheck.probe.measure.validation.compared_as_given import ComparedAsGiven
 
 RATIO = 3.0
 AGREE = 0.9
@@ -24,9 +27,11 @@ NOTHING = 1e-6
 ALIKE = 1.5
 
 
-def check(passes: Passes, first: FirstLoss | None) -> Verdict:
+def check(passes: Passes, first: FirstLoss | None, compared: ComparedAsGiven | None) -> Verdict:
     if passes.validation is None:
         return Verdict(Outcome.SKIP, reason="there is no validation data")
+    if first and compared and (finding := _raw_targets(passes.training, passes.validation, first, compared)):
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=passes.validation.samples)
     told, findings, figures = [], [], []
     for name, trained in passes.training.fields.items():
         tested = passes.validation.fields.get(name)
@@ -55,6 +60,20 @@ def check(passes: Passes, first: FirstLoss | None) -> Verdict:
     if not told:
         return Verdict(Outcome.SKIP, reason="no floating-point input with enough rows is in both splits")
     return Verdict(Outcome.PASS, "; ".join(told[:3]), looked_at=len(told))
+
+
+def _raw_targets(training: Pass, validation: Pass, first: FirstLoss, compared: ComparedAsGiven) -> Finding | None:
+    for name in first.targets:
+        raw = raw_targets(name, training, validation) if name in compared.names else None
+        if raw:
+            return Finding(
+                f"the targets `{part_of('batch', name)}` are standardised in training and not in validation, where "
+                f"they have mean {raw.mean:.3g} and standard deviation {raw.deviation:.3g}: the evaluation compares "
+                "the model's output with them as it is",
+                help="standardise validation targets with the training data's numbers, or convert the output back",
+                numbers={"mean": raw.mean, "deviation": raw.deviation},
+            )
+    return None
 
 
 def _comparable(one: Field, other: Field) -> bool:
