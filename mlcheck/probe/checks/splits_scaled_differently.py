@@ -12,6 +12,7 @@ from mlcheck.probe.measure.data.left_raw import LeftRaw, left_raw
 from mlcheck.probe.measure.data.passes import Field, Pass, Passes
 from mlcheck.probe.measure.data.range_shift import RangeShift, range_shift
 from mlcheck.probe.measure.data.raw_targets import raw_targets
+from mlcheck.probe.measure.data.recoded import recoded
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
 from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.tree import leaves
@@ -25,12 +26,15 @@ FEW_ROWS = 30
 FEW_FEATURES = 4
 NOTHING = 1e-6
 ALIKE = 1.5
+SHOWN = 3
 
 
 def check(passes: Passes, first: FirstLoss | None, compared: ComparedAsGiven | None) -> Verdict:
     if passes.validation is None:
         return Verdict(Outcome.SKIP, reason="there is no validation data")
     if first and compared and (finding := _raw_targets(passes.training, passes.validation, first, compared)):
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=passes.validation.samples)
+    if first and (finding := _recoded(passes.training, passes.validation, first)):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=passes.validation.samples)
     told, findings, figures = [], [], []
     for name, trained in passes.training.fields.items():
@@ -74,6 +78,21 @@ def _raw_targets(training: Pass, validation: Pass, first: FirstLoss, compared: C
                 numbers={"mean": raw.mean, "deviation": raw.deviation},
             )
     return None
+
+
+def _recoded(training: Pass, validation: Pass, first: FirstLoss) -> Finding | None:
+    found = recoded(training, validation, first.inputs, first.targets[0]) if len(first.targets) == 1 else None
+    if found is None:
+        return None
+    shown = ", ".join(f"{one} is {other}" for one, other in list(found.exchanged.items())[:SHOWN])
+    return Finding(
+        f"`{found.place}` has other codes for the same categories in validation than in training ({shown}"
+        f"{', ...' if len(found.exchanged) > SHOWN else ''}): as they are they tell nothing about the target, and with "
+        f"these exchanged {100 * found.as_exchanged / found.told:.0f} % of what they tell in training",
+        help="build the mapping from categories to codes once, on the training data, and use it for all splits; if it "
+        "is built so, these categories mean something else in validation",
+        numbers={"as given": found.as_given, "exchanged": found.as_exchanged, "in training": found.told},
+    )
 
 
 def _comparable(one: Field, other: Field) -> bool:
