@@ -1,8 +1,8 @@
 """Categories whose numbers mean other things in validation: each split was encoded by itself.
 
 What a code says about the target is learnt on training data. Where validation codes say nothing as they are, and say
-much when they are exchanged for others, one for one, they mean something else there. Which are exchanged is found on one
-half of the validation samples and judged on the other.
+much when they are exchanged for others, one for one, they mean something else there. Which are exchanged is found on
+one half of the validation samples and judged on the other.
 """
 
 from __future__ import annotations
