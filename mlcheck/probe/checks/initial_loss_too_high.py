@@ -24,7 +24,8 @@ def check(seen: FirstLoss) -> Verdict:
     if not judged:
         few = f"the losses of a batch compare fewer than {FEW} targets: too few to judge by"
         return Verdict(Outcome.SKIP, reason=few if known else "no loss whose value without knowledge is known")
-    findings = tuple(_fault(loss) for loss in judged if loss.value > _limit(loss) * loss.ignorant)
+    faults = (_fault(loss) for loss in judged if loss.value > _limit(loss) * loss.ignorant)
+    findings = tuple({(fault.message, fault.location): fault for fault in faults}.values())
     if findings:
         return Verdict(
             Outcome.WARN, findings[0].message, findings=findings, figures=(_figure(judged),), looked_at=len(judged)

@@ -71,7 +71,7 @@ def _fault(one: FirstInput, most: float) -> Finding | None:
             f"the features that enter `{one.layer}` differ in scale by {varying[-1] / varying[0]:.3g}: deviations from "
             f"{varying[0]:.2g} to {varying[-1]:.3g}",
             place,
-            help="scale each feature by itself, with the training data's numbers",
+            help="scale each feature separately, with the training data's mean and deviation",
             numbers=numbers,
         )
     return None
