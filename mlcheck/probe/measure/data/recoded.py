@@ -18,6 +18,7 @@ from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.tree import leaves
 
 _FEW = 60
+_MOST_COLUMNS = 64
 _MOST_CODES = 200
 _MOST_CLASSES = 20
 _BINS = 5
@@ -63,12 +64,13 @@ def _columns(split: Pass, name: str, target: str) -> Iterator[tuple[Tensor, Tens
         return
     table = torch.cat([x.detach().double().reshape(len(x), -1) for x, _ in pairs])
     wanted = torch.cat([y.detach().double().flatten() for _, y in pairs])
-    for column in table.T:
-        yield column, wanted
+    if bool(table.isfinite().all() and wanted.isfinite().all()):
+        for column in table.T[:_MOST_COLUMNS]:
+            yield column, wanted
 
 
 def _judged(place: str, known: tuple[Tensor, Tensor], asked: tuple[Tensor, Tensor]) -> Recoded | None:
-    codes, classes = known[0].unique(), _classes(known[1])
+    codes, classes = torch.unique(known[0]), _classes(known[1])
     whole = all(bool((column == column.round()).all()) for column, _ in (known, asked))
     if not whole or not 2 <= len(codes) <= _MOST_CODES or min(len(known[1]), len(asked[1])) < _FEW:
         return None
@@ -94,10 +96,13 @@ def _judged(place: str, known: tuple[Tensor, Tensor], asked: tuple[Tensor, Tenso
 
 def _classes(target: Tensor) -> Tensor:
     """The bounds between classes, or between fifths of what has more values."""
-    values = target.unique()
-    if len(values) <= _MOST_CLASSES:
-        return (values[1:] + values[:-1]) / 2
-    return torch.quantile(target[:10_000], torch.linspace(0, 1, _BINS + 1, dtype=target.dtype)[1:-1])
+    values = torch.unique(target)
+    middles: Tensor = (values[1:] + values[:-1]) / 2
+    return (
+        middles
+        if len(values) <= _MOST_CLASSES
+        else torch.quantile(target[:10_000], torch.linspace(0, 1, _BINS + 1, dtype=target.dtype)[1:-1])
+    )
 
 
 def _tells(codes: Tensor, classes: Tensor, count: int, width: int) -> Tensor:
