@@ -65,8 +65,8 @@ def flipped(*moved: str, axis: int = -1, noise: float = 0.0) -> Any:
 @pytest.mark.parametrize(("axis", "how"), [(-1, "flipped left to right"), (-2, "flipped upside down")])
 def test_a_flip_that_leaves_the_mask_behind(axis: int, how: str) -> None:
     trial = trial_on_scenes(scenes(flipped("image", axis=axis, noise=0.05)), scenes(flipped()))
-    said = f"`image` is {how} and `mask` stays as it was"
-    says(ask("augmentation-destroys-label", trial), Outcome.FAIL, "augmentation moves the picture", said)
+    said = f"`image` is {how} and `mask` is unchanged"
+    says(ask("augmentation-destroys-label", trial), Outcome.FAIL, "augmentation transforms the picture", said)
 
 
 def test_a_flip_that_leaves_the_boxes_behind() -> None:

@@ -139,7 +139,7 @@ def test_a_copy_that_is_evaluated_and_never_moves() -> None:
 
     verdict = ask(COPY, taught(rebinds))
     assert verdict.outcome is Outcome.WARN, verdict
-    assert "`Pair.teacher` is used in evaluation and does not move" in verdict.summary
+    assert "`Pair.teacher` is used in evaluation and never changes" in verdict.summary
     assert "bit for bit" in verdict.summary
     assert ask(COPY, taught(rebinds, evaluate=False)).outcome is Outcome.INCONCLUSIVE
     assert ask(COPY, taught(average)).outcome is Outcome.PASS
@@ -283,7 +283,7 @@ def test_a_teacher_that_stays_is_not_judged_and_an_average_that_stays_is() -> No
     assert ask(COPY, trial).outcome is Outcome.INCONCLUSIVE
     still = ask(COPY, averaged(lambda *_: None))
     assert still.outcome is Outcome.WARN
-    assert "`Holder.ema` is used in evaluation and did not move" in still.summary
+    assert "`Holder.ema` is used in evaluation and did not change" in still.summary
 
 
 def test_a_network_of_the_same_form_that_knows_something_else_is_no_copy() -> None:

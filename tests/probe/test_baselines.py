@@ -216,7 +216,11 @@ def test_a_training_that_carries_nothing_over(
 
 @pytest.mark.parametrize(
     ("on_training", "told"),
-    [(0.01, "a sign is wrong"), (0.97, "validation has its labels in another order"), (None, "the labels of the two")],
+    [
+        (0.01, "the loss has a wrong sign"),
+        (0.97, "validation has its labels in another order"),
+        (None, "the labels of the two"),
+    ],
 )
 def test_answers_below_chance_tell_what_is_upside_down(
     on_training: float | None, told: str, monkeypatch: pytest.MonkeyPatch

@@ -61,7 +61,7 @@ def filling(hide: Any, compare: Any, before: Any = None, mask: Any = None) -> Tr
 
 @pytest.mark.parametrize("compare", [by_mean, by_choice])
 def test_a_mask_that_hides_nothing(compare: Any) -> None:
-    says(ask("target-in-input", filling(kept, compare)), Outcome.WARN, "sees what it is to fill in", "8 of 8")
+    says(ask("target-in-input", filling(kept, compare)), Outcome.WARN, "sees what it has to fill in", "8 of 8")
 
 
 @pytest.mark.parametrize("compare", [by_mean, by_choice])

@@ -67,7 +67,7 @@ def texts(write: Write) -> Trial:
 
 def test_a_token_for_each_class() -> None:
     verdict = ask("target-in-input", texts(named))
-    says(verdict, Outcome.WARN, "`batch[0]` names its label", "(50, 51, 52)", "in 384 samples")
+    says(verdict, Outcome.WARN, "`batch[0]` contains its label", "(50, 51, 52)", "in 384 samples")
 
 
 @pytest.mark.parametrize("write", [about, nothing, nearly_named, only_named])

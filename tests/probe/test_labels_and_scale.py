@@ -98,7 +98,7 @@ def scaled(data: TensorDataset, factor: float, shift: float = 0.0) -> TensorData
 @pytest.mark.parametrize("factor", [0.05, 30.0])
 def test_validation_in_another_scale(factor: float) -> None:
     verdict = ask("splits-scaled-differently", trial_on(table(), scaled(table(seed=2), factor)))
-    says(verdict, Outcome.WARN, "times the spread in validation")
+    says(verdict, Outcome.WARN, "times the standard deviation in validation")
 
 
 def inked(seed: int, factor: float = 1.0, shift: float = 0.0, floor: bool = True) -> TensorDataset:
@@ -164,7 +164,7 @@ def test_a_sample_with_nan_is_named_by_its_index() -> None:
 def test_validation_that_was_not_scaled_at_all() -> None:
     raw = table(seed=2).tensors[0] * torch.tensor([1e-4, 1e-3, 0.01, 0.05, 20.0, 50.0, 300.0, 1000.0])
     verdict = ask("splits-scaled-differently", trial_on(table(), TensorDataset(raw, table(seed=2).tensors[1])))
-    says(verdict, Outcome.WARN, "9.05e-05 to 955 times the spread", "nearly all of 8 features")
+    says(verdict, Outcome.WARN, "9.05e-05 to 955 times the standard deviation", "nearly all of 8 features")
 
 
 @pytest.mark.parametrize(("centre", "told"), [(5.0, Outcome.WARN), (0.0, Outcome.PASS)])

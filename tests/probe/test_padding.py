@@ -102,7 +102,7 @@ def tagging(**options: Any) -> Trial:
     ("trial", "outcome", "said"),
     [
         (lambda: reading("mean", "mask"), Outcome.FAIL, "although `mask` tells the model"),
-        (lambda: reading("unmasked", "mask"), Outcome.FAIL, "the answer depends on the padding"),
+        (lambda: reading("unmasked", "mask"), Outcome.FAIL, "the output depends on the padding"),
         (lambda: reading("last", "lengths"), Outcome.FAIL, "although `lengths` tells the model"),
         (lambda: reading("trimmed", "lengths"), Outcome.FAIL, "although `lengths` tells the model"),
         (lambda: reading("last"), Outcome.WARN, "nothing tells the model where it ends"),
@@ -272,6 +272,53 @@ def test_the_next_words_of_a_sentence_of_which_the_model_is_given_all(ignore: in
         says(verdict, Outcome.WARN, "% of the loss's targets are padding")
     else:
         says(verdict, Outcome.PASS)
+
+
+class FixedLength(nn.Module):
+    """Knows PLACES places, no fewer, and gives scores of `classes` for each."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(WORDS, 16, padding_idx=0), nn.Linear(16, classes)
+        self.position = nn.Parameter(torch.randn(PLACES, 16))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.embed(tokens) + self.position)
+
+
+def hidden_words(batch: Any) -> Tensor:
+    """Words to be found at a few places, and the filling id at all others."""
+    return torch.where(torch.arange(PLACES) % 4 == 1, batch["tokens"], 0)
+
+
+def ended(batch: Any) -> Tensor:
+    """Each place's own word, the filling id at the end, once, and nothing wanted behind it."""
+    behind = torch.arange(PLACES)[None] > batch["lengths"][:, None]
+    return batch["tokens"].masked_fill(behind, -100)
+
+
+def tagged(batch: Any) -> Tensor:
+    """Tags, most of them the first, and nothing wanted of padding."""
+    return (batch["tokens"] % 5 == 1).long().masked_fill(~batch["mask"], -100)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "classes", "ignore", "outcome"),
+    [
+        (hidden_words, WORDS, -100, Outcome.WARN),
+        (hidden_words, WORDS, 0, Outcome.INCONCLUSIVE),
+        (ended, WORDS, -100, Outcome.INCONCLUSIVE),
+        (tagged, 2, -100, Outcome.INCONCLUSIVE),
+    ],
+)
+def test_padding_in_the_loss_of_a_model_that_knows_one_length(
+    wanted: Any, classes: int, ignore: int, outcome: Outcome
+) -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return F.cross_entropy(model(batch["tokens"]).transpose(1, 2), wanted(batch), ignore_index=ignore)
+
+    verdict = ask(RULE, trial_of(FixedLength(classes), sentences(), loss))
+    assert verdict.outcome is outcome, verdict.reason or verdict.summary
 
 
 def test_a_decoder_that_is_fed_its_answer() -> None:

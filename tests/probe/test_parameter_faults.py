@@ -100,7 +100,7 @@ class Rounded(nn.Module):
 def test_a_body_behind_a_function_of_steps() -> None:
     for steps in (torch.sign, lambda h: (4 * h).round() / 4):
         verdict = fails("parameter-without-gradient", trial_of(Rounded(steps), classes(8), cross_entropy))
-        assert "in all of 3 steps: what lies behind goes in steps" in verdict.summary
+        assert "in all of 3 steps: what follows is a step function" in verdict.summary
         assert "body." in verdict.summary
 
 
@@ -118,7 +118,7 @@ def test_zeros_that_are_a_slope() -> None:
         if between is betweens[2]:
             model.gate = gate
         verdict = ask("parameter-without-gradient", trial_of(model, classes(8), cross_entropy))
-        assert "goes in steps" not in verdict.summary
+        assert "is a step function" not in verdict.summary
         assert verdict.outcome is not Outcome.FAIL, verdict.summary
 
 

@@ -158,6 +158,30 @@ def test_a_vocabulary_in_the_order_of_a_set(tmp_path: Path) -> None:
     assert (found.parting, found.keyed) == ("`batch[0]` of batch 1", True)
 
 
+SCRIPT = (
+    PROGRAM
+    + """
+
+parts = build()
+for epoch in range(3):
+    for words, labels in parts["train_loader"]:
+        parts["optimizer"].zero_grad()
+        parts["criterion"](parts["model"](words), labels).backward()
+        parts["optimizer"].step()
+"""
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("words", "parting"), [("set(", "`batch[0]` of batch 1"), ("sorted(set(", "")])
+def test_a_script_is_begun_in_another_process_too(tmp_path: Path, words: str, parting: str) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.replace('"brown"])', '"brown"])' + ")" * words.count("sorted")).replace("set(", words, 1))
+    trial = plain()
+    trial.source, trial.entry = Source(str(script), EntryOptions(seed=0), str(tmp_path)), (str(script), 1)
+    assert OtherProcess.measure(trial, 300.0).parting == parting
+
+
 def test_a_program_without_hashes_starts_no_other_process() -> None:
     trial = plain()
     trial.source = Source("program:build", EntryOptions(), ".")

@@ -60,7 +60,12 @@ class Around(Stack):
 
 def test_a_block_times_three() -> None:
     told = ask(RULE, trial_of(Stack([Block()] * 3), classes(8), cross_entropy))
-    says(told, Outcome.WARN, "entries 0 to 2 of `blocks` are one and the same Block", "296 numbers where 888")
+    says(
+        told,
+        Outcome.WARN,
+        "entries 0 to 2 of `blocks` are one and the same Block",
+        "296 parameters where one would expect 888",
+    )
     straight = nn.Sequential(nn.Linear(8, 16), *[nn.Linear(16, 16)] * 2, nn.Linear(16, 5))
     says(ask(RULE, trial_of(straight, classes(8), cross_entropy)), Outcome.WARN, "one and the same Linear")
 

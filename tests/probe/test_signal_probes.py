@@ -215,7 +215,7 @@ class Attending(nn.Module):
 
 def test_attention_on_one_key_alone() -> None:
     verdict = ask("saturated-activations", on_classes(Attending(48**0.5, 1.0)))
-    says(verdict, Outcome.WARN, "give one of several keys", "hardly any gradient comes through the softmax")
+    says(verdict, Outcome.WARN, "give one of several keys", "hardly any gradient passes through the softmax")
 
 
 @pytest.mark.parametrize("filled", [-1e4, float("-inf")])

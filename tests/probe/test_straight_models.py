@@ -104,6 +104,10 @@ BENT: dict[str, Any] = {
         nn.Unflatten(1, (1, 8)), nn.Conv1d(1, 6, 3), nn.BatchNorm1d(6), nn.MaxPool1d(2), nn.Conv1d(6, 6, 3),
         nn.Flatten(), nn.Linear(6, 5)
     ),
+    "sigmoids that leave next to nothing": lambda: nn.Sequential(
+        nn.Linear(8, 16), nn.Sigmoid(), *(part for _ in range(12) for part in (nn.Linear(16, 16), nn.Sigmoid())),
+        nn.Linear(16, 5)
+    ),
     "a bottleneck behind a norm": lambda: nn.Sequential(nn.Linear(8, 3), nn.BatchNorm1d(3), nn.Linear(3, 5)),
     "a filter for each channel, then a mixture": lambda: nn.Sequential(
         nn.Unflatten(1, (2, 4)), nn.Conv1d(2, 2, 3, groups=2), nn.Conv1d(2, 5, 1), nn.AdaptiveAvgPool1d(1), nn.Flatten()

@@ -35,7 +35,7 @@ def distilling(teacher: nn.Module, times: int = 1, follow: bool = False) -> Tria
 
 
 def test_a_teacher_that_drops_out() -> None:
-    says(ask(RULE, distilling(dropping())), Outcome.WARN, "`Sequential` is asked without", "1 (Dropout)")
+    says(ask(RULE, distilling(dropping())), Outcome.WARN, "`Sequential` is called without", "1 (Dropout)")
     says(ask(RULE, distilling(dropping().eval())), Outcome.PASS, "no dropout is active in `Sequential`")
 
 

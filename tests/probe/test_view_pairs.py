@@ -130,7 +130,7 @@ def all_by_all(target: Tensor, own: float | None = None) -> Any:
 
 def test_views_set_against_themselves() -> None:
     verdict = ask("batch-mixing", of_views(all_by_all(torch.arange(2 * N).roll(N))))
-    says(verdict, Outcome.WARN, "sets each view against itself", "never its target")
+    says(verdict, Outcome.WARN, "compares each view with itself", "never its target")
 
 
 @pytest.mark.parametrize("own", [-float("inf"), -1e9, 0.0])
@@ -147,3 +147,60 @@ def without_itself(model: nn.Module, batch: Any) -> Tensor:
 
 def test_the_diagonal_is_left_out() -> None:
     assert ask("batch-mixing", of_views(without_itself)).outcome is not Outcome.WARN
+
+
+def written(own: bool, apart: bool, reduced: str = "mean") -> Any:
+    """InfoNCE without cross_entropy, what is wanted in the same table or computed beside it."""
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        a, b = (F.normalize(model(part), dim=1) for part in batch)
+        z = torch.cat([a, b])
+        table = z @ z.t() / 0.2
+        wanted = (a * b).sum(1).repeat(2) / 0.2 if apart else table[torch.arange(2 * N), torch.arange(2 * N).roll(N)]
+        kept = table if own else table.masked_fill(torch.eye(2 * N, dtype=torch.bool), -float("inf"))
+        each = kept.exp().sum(1).log() - wanted
+        return each.mean() if reduced == "mean" else each.sum()
+
+    return loss
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("reduced", ["mean", "sum"])
+def test_views_set_against_themselves_in_a_loss_written_by_hand(apart: bool, reduced: str) -> None:
+    verdict = ask("batch-mixing", of_views(written(True, apart, reduced)))
+    says(verdict, Outcome.WARN, "compares each view with itself", "32 rows")
+
+
+def uniform(model: nn.Module, batch: Any) -> Tensor:
+    """Alignment, and how evenly the codes lie, all distances with those of 0."""
+    a, b = (F.normalize(model(part), dim=1) for part in batch)
+    return (a - b).pow(2).sum(1).mean() + (2 * (a @ a.T) - 2).exp().mean().log()
+
+
+def discrepancy(model: nn.Module, batch: Any) -> Tensor:
+    """The maximum mean discrepancy of two sets of codes."""
+    a, b = (F.normalize(model(part), dim=1) for part in batch)
+    return (a @ a.T).exp().mean() + (b @ b.T).exp().mean() - 2 * (a @ b.T).exp().mean()
+
+
+def decorrelated(model: nn.Module, batch: Any) -> Tensor:
+    a = model(batch[0]).repeat(1, 3)
+    covariance = a.T @ a / N
+    return (covariance - torch.eye(len(covariance))).pow(2).sum()
+
+
+def determinant(model: nn.Module, batch: Any) -> Tensor:
+    codes = model(batch[0])
+    return -torch.logdet(codes @ codes.T + torch.eye(N)) + codes.pow(2).mean()
+
+
+def attended(model: nn.Module, batch: Any) -> Tensor:
+    codes = model(batch[0])
+    return ((codes @ codes.T).softmax(1) @ codes - model(batch[1])).pow(2).mean()
+
+
+@pytest.mark.parametrize(
+    "loss", [written(False, True), written(False, False), uniform, discrepancy, decorrelated, determinant, attended]
+)
+def test_other_uses_of_all_similarities(loss: Any) -> None:
+    assert ask("batch-mixing", of_views(loss)).outcome is not Outcome.WARN

@@ -76,6 +76,29 @@ def test_another_training_in_the_same_script_is_told(load_script: LoadScript) ->
     assert not any("as well" in notice for notice in load_script(folds).notices)
 
 
+TEACHER = """
+teacher = Net()
+taught = torch.optim.Adam(teacher.parameters())
+for epoch in range(2):
+    for data, target in train_loader:
+        taught.zero_grad()
+        F.cross_entropy(teacher(data), target).backward()
+        taught.step()
+teacher.eval()
+with torch.no_grad():
+    print([teacher(data).argmax(1).eq(target).float().mean() for data, target in test_loader])
+"""
+
+
+def test_a_student_that_trains_longer_than_its_teacher_is_followed(load_script: LoadScript) -> None:
+    text = HEAD + TEACHER + SOUND[len(HEAD) :]
+    trial = load_script(text, "--epochs", "6")
+    place = text.splitlines().index("    for data, target in loader:") + 1
+    assert f"train.py trains at train.py:{place}" in trial.notices[0], trial.notices
+    assert ask("missing-zero-grad", trial).outcome is Outcome.PASS
+    assert trial.evaluate_step is not None
+
+
 def test_training_data_that_is_evaluated_too_is_no_validation_data(load_script: LoadScript) -> None:
     trial = load_script(HEAD + LOOPS["both parts evaluated"])
     assert len(trial.loaders["validation"].dataset) == 32

@@ -242,3 +242,30 @@ def test_a_network_that_is_asked_within_a_step_is_not_evaluated_there(
             trial.evaluate_step(turn)
             trial.train_step(turn, 0)
     assert ask("missing-zero-grad", trial).outcome is outcome
+
+
+CLOSURE = """
+model.eval()
+optimizer = torch.optim.LBFGS(model.parameters(), lr=0.2, max_iter=4, max_eval=EVALUATIONS)
+def closure():
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    return loss
+for epoch in range(40):
+    optimizer.step(closure)
+    with torch.no_grad():
+        print(F.cross_entropy(model(x), y).item())
+"""
+
+
+@pytest.mark.parametrize("evaluations", [2, 9])
+@pytest.mark.parametrize("line", ["optimizer.zero_grad()", "pass"])
+def test_a_step_that_is_given_a_closure_is_one_training_step(
+    load_script: LoadScript, line: str, evaluations: int
+) -> None:
+    text = CLOSURE.replace("EVALUATIONS", str(evaluations)).replace("optimizer.zero_grad()", line)
+    found = examined(load_script(HEAD + text), "missing-zero-grad", "parameter-never-changes", "initial-loss-too-high")
+    assert found["missing-zero-grad"].outcome is (Outcome.FAIL if line == "pass" else Outcome.PASS)
+    assert found["parameter-never-changes"].outcome is Outcome.PASS
+    assert found["initial-loss-too-high"].looked_at == 1

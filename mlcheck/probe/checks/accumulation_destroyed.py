@@ -36,7 +36,7 @@ def _is_thrown_away(story: ParameterStory, updates: int) -> bool:
 def _fault(name: str, updates: int, steps: TrainingSteps) -> Verdict:
     message = (
         f"gradients are cleared at every batch and `{name}` steps {updates} times in {steps.steps}: each update has "
-        "the gradient of its last batch alone, the others are thrown away"
+        "the gradient of its last batch alone, those of the others are lost"
     )
     place = steps.step_places.get(name, Location())
     finding = Finding(message, place, help="clear the gradients where the optimizer steps, behind the same condition")

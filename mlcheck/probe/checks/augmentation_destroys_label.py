@@ -9,6 +9,7 @@ from mlcheck.core.plural import plural
 from mlcheck.probe.measure.data.labels import Labels
 from mlcheck.probe.measure.data.mates import mates
 from mlcheck.probe.measure.data.mirrored import told_by_mirror
+from mlcheck.probe.measure.data.mirrored_classes import exchanged_class
 from mlcheck.probe.measure.data.neighbours import consensus, features
 from mlcheck.probe.measure.data.passes import Passes
 from mlcheck.probe.measure.data.samples import Samples
@@ -53,6 +54,8 @@ def check(
     if labels is None or passes is None:
         return Verdict(Outcome.SKIP, reason="no class label a sample was seen, which augmentation could hide")
     use = next((use for use in labels.uses if use.one_a_sample and use.field), None)
+    if use and use.field and (finding := _made_another_class(samples, passes, use.field)):
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=samples.training.read_twice)
     training = features(passes.training.kept, use.field) if use else None
     held_out = features(passes.validation.kept, use.field) if use and passes.validation else None
     if use is None or training is None or held_out is None:
@@ -73,6 +76,24 @@ def check(
     message = f"augmentation hides what the label says: {told}"
     finding = Finding(message, help="look at augmented samples and name them yourself; weaken what you cannot name")
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=augmented.samples)
+
+
+def _made_another_class(samples: Samples, passes: Passes, label: str) -> Finding | None:
+    """A flip or turn of the training pictures that makes validation pictures look like those of another class."""
+    flips = samples.training.flips
+    held_out = passes.validation.kept if passes.validation and label not in flips.together else []
+    for (moved, how), count in flips.moves.items():
+        found = exchanged_class(held_out, moved, label, how) if how and count > 1 else None
+        if found:
+            picture = part_of("sample", moved)
+            message = (
+                f"augmentation changes the class: training pictures `{picture}` are {how} and keep their label, but "
+                f"after the same move {found.other_like} of {found.judged} validation pictures of class {found.one} "
+                f"look like class {found.other}, by their nearest neighbours"
+            )
+            help_ = "leave this flip or turn out, or change the label with it"
+            return Finding(message, Location(symbol=picture), help=help_)
+    return None
 
 
 def _drowned(samples: Samples, passes: Passes, first: FirstLoss | None) -> Finding | None:
@@ -135,23 +156,23 @@ def _guessing(first: FirstLoss) -> float | None:
 
 def _left_behind(samples: Samples) -> Finding | None:
     for left, moved, how, count in samples.training.flips.left_behind():
-        return _moved_alone(samples, moved, how, left, "stays as it was", count)
+        return _moved_alone(samples, moved, how, left, "is unchanged", count)
     return None
 
 
 def _led_astray(samples: Samples) -> Finding | None:
     for left, moved, how, answer, count in samples.training.flips.led_astray():
-        return _moved_alone(samples, moved, how, left, f"is {answer}" if answer else "stays as it was", count)
+        return _moved_alone(samples, moved, how, left, f"is {answer}" if answer else "is unchanged", count)
     return None
 
 
 def _moved_alone(samples: Samples, moved: str, how: str, left: str, answer: str, count: int) -> Finding:
     name, picture = part_of("sample", left), part_of("sample", moved)
     message = (
-        f"augmentation moves the picture and not what belongs to it: `{picture}` is {how} and "
+        f"augmentation transforms the picture and not what belongs to it: `{picture}` is {how} and "
         f"`{name}` {answer} ({count} of {plural(samples.training.read_twice, 'sample')} read twice)"
     )
-    help_ = f"apply the same move to `{name}`: draw its random numbers once for both"
+    help_ = f"apply the same transformation to `{name}`: draw its random numbers once for both"
     return Finding(message, Location(symbol=name), help=help_)
 
 
@@ -166,10 +187,10 @@ def _still_placed(samples: Samples, passes: Passes) -> Finding | None:
                 continue
             name, picture = part_of("sample", left), part_of("sample", moved)
             message = (
-                f"augmentation moves the picture and not what belongs to it: `{picture}` is {how} and `{name}` stays "
-                f"as it was ({count} of {plural(samples.training.read_twice, 'sample')} read twice), though column "
-                f"{place.column} of it says where something is: what {place.samples} validation pictures "
-                f"differ by from their mirror images tells {100 * place.share:.0f} % of its variance"
+                f"augmentation transforms the picture and not what belongs to it: `{picture}` is {how} and `{name}` is "
+                f"unchanged ({count} of {plural(samples.training.read_twice, 'sample')} read twice), though column "
+                f"{place.column} of it says where something is: the difference between {place.samples} "
+                f"validation pictures and their mirror images explains {100 * place.share:.0f} % of its variance"
             )
             help_ = f"flip that column of `{name}` with the picture, about its middle, or leave this flip out"
             return Finding(message, Location(symbol=name), help=help_, numbers={"share": place.share})

@@ -39,10 +39,10 @@ def check(seen: AveragedCopies, run: ShortRun | None) -> Verdict:
     moving = [copy for copy in copies if copy.decays]
     for copy in copies:
         if copy not in moving and copy.read and _is_average(copy):
-            told = f"`{copy.name}` is used in evaluation and did not move in {plural(seen.steps, 'step')}"
+            told = f"`{copy.name}` is used in evaluation and did not change in {plural(seen.steps, 'step')}"
             return _not_updated(told, seen)
         if copy not in moving and copy.read and run and _evaluates_alike(run):
-            told = f"`{copy.name}` is used in evaluation and does not move: after {plural(run.steps, 'training step')}"
+            told = f"`{copy.name}` is used in evaluation and never changes: after {plural(run.steps, 'training step')}"
             return _not_updated(f"{told} ({run.epochs:.2g} epochs) every metric is what it was, bit for bit", seen)
     if not any(copy.decays or copy.begins_alike or copy.read for copy in copies):
         return Verdict(Outcome.SKIP, reason="what has the model's form has had other weights from the start")

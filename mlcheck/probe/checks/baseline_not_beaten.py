@@ -75,9 +75,7 @@ def _opposite(run: ShortRun, rare: float) -> str:
     if on_training is None:
         return "a sign is wrong, or the labels of the two splits are not the same"
     if on_training < rare:
-        return (
-            f"so it is on training batches ({on_training:.3f}), and what training lowers is no error: a sign is wrong"
-        )
+        return f"on training batches too ({on_training:.3f}): the metric compares wrongly, or the loss has a wrong sign"
     return f"on training batches it is {on_training:.3f}, so validation has its labels in another order"
 
 

@@ -22,7 +22,7 @@ def check(seen: OtherBatches) -> Verdict:
         f"the training step ignores its batch: {plural(steps, 'step')} on other batches have the very same losses "
         f"({', '.join(f'{loss:.4g}' for loss in seen.losses)}), bit for bit{kept}"
     )
-    help_ = "look at where the step takes its inputs from: a batch that was kept, or a loader asked anew in each step"
+    help_ = "find out where the step takes its inputs from: a kept batch, or a loader that restarts in each step"
     finding = Finding(message, seen.place, help=help_)
     outcome = Outcome.FAIL if seen.again else Outcome.WARN
     return Verdict(outcome, message, findings=(finding,), looked_at=2 * steps)

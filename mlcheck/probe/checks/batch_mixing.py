@@ -11,6 +11,7 @@ from mlcheck.probe.measure.loss.self_pairs import SelfPairs
 from mlcheck.probe.measure.loss.view_pairs import ViewPairs
 from mlcheck.probe.measure.model.exchanges import SINGLE_PRECISION_ROUNDING
 from mlcheck.probe.measure.model.independence import ROUNDING, BatchIndependence
+from mlcheck.probe.measure.model.remembered import Remembered
 from mlcheck.probe.measure.names import part_of
 
 _MANY = 1e3
@@ -20,6 +21,8 @@ _FEW_ROWS = 4
 def check(
     seen: BatchIndependence, pairing: Pairing | None, views: ViewPairs | None, selves: SelfPairs | None
 ) -> Verdict:
+    if seen.remembered:
+        return _remembered(seen, seen.remembered)
     if seen.displaced:
         return _displaced(seen)
     if seen.swallowed:
@@ -98,11 +101,13 @@ def _mistaken(views: ViewPairs) -> Verdict:
 
 
 def _with_itself(selves: SelfPairs) -> Verdict:
-    message = (
-        "the loss sets each view against itself: the largest score of a row stands in its own column, which is never "
-        f"its target, in all {selves.rows} rows"
+    why = (
+        f"the sum that each of {selves.rows} rows is divided by includes the view's similarity to itself"
+        if selves.written
+        else f"the largest score of a row is in its own column, which is never its target, in all {selves.rows} rows"
     )
-    how = "fill the diagonal of the scores with -inf before the cross-entropy"
+    message = f"the contrastive loss compares each view with itself: {why}"
+    how = "fill the diagonal of the scores with -inf before the softmax (or before exp and the sum)"
     return Verdict(Outcome.WARN, message, findings=(Finding(message, selves.place, help=how),), looked_at=selves.rows)
 
 
@@ -128,6 +133,23 @@ def _displaced(seen: BatchIndependence) -> Verdict:
     )
     how = "look at what is added or indexed along dimension 0: positions of a sequence belong to its own dimension"
     return _failed(seen, message, how, {"displaced": seen.displaced})
+
+
+def _remembered(seen: BatchIndependence, remembered: Remembered) -> Verdict:
+    told = f"called again with the same {seen.rows} samples, in evaluation mode, `{seen.model}` gives other outputs"
+    if not (remembered.kept and remembered.shuffled and remembered.carried):
+        why = (
+            f"`{remembered.kept}` keeps a value for each row" if remembered.kept else "it keeps something between calls"
+        )
+        reason = f"{told}: {why}, so rows cannot be compared; it may be meant for batches that continue one another"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=seen.rows)
+    message = (
+        f"the output for a batch depends on the batch before it: {told}, because `{remembered.kept}` keeps a value for "
+        "each row, although shuffled batches do not continue one another"
+    )
+    how = "start every batch from a fresh state, or keep batches in order and pass the state on in the loop"
+    finding = Finding(message, Location(symbol=remembered.kept), help=how)
+    return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=seen.rows)
 
 
 def _swallowed(seen: BatchIndependence) -> Verdict:

@@ -32,7 +32,7 @@ def check(seen: Wiring) -> Verdict:
         told = f"{listed(list(seen.unfilled))} ran in evaluation mode in the training step, with mean 0 and variance 1"
         place = Location(symbol=seen.unfilled[0].partition(" ")[0])
         help_ = "leave it in training mode, or load statistics before freezing it"
-        findings.append(Finding(f"{told} of a new module: it normalises by nothing, and never will", place, help=help_))
+        findings.append(Finding(f"{told} of a new module: it does not normalise, and never will", place, help=help_))
     findings += [_without_batch(place) for place in seen.unfilled_calls]
     if findings:
         looked_at = len(tracking) + len(seen.unfilled_calls)
@@ -46,6 +46,10 @@ def check(seen: Wiring) -> Verdict:
 def _without_batch(place: Location) -> Finding:
     told = (
         "batch_norm was called in the training step without training=True, with running mean 0 and variance 1, and "
-        "the step left them so: it normalises by nothing, and never will"
+        "the step left them so: it does not normalise, and never will"
     )
-    return Finding(told, place, help="give it training=self.training: then it goes by the batch, and learns for later")
+    return Finding(
+        told,
+        place,
+        help="pass training=self.training: then it uses the batch's statistics and updates the running ones",
+    )

@@ -45,7 +45,7 @@ def _fault(units: Units) -> Finding:
     dead, total = int((units.active == 0).sum()), units.active.numel()
     return Finding(
         f"{dead} of {total} units of `{units.name}` are 0 for all of {units.samples} samples before training: no "
-        "gradient reaches what is before them",
+        "gradient reaches the layers before them",
         units.place if units.place.path else Location(symbol=units.name.partition(" ")[0]),
         help="look at the bias and the scale of the layer before it; inputs of one sign do this as well",
         numbers={"dead": float(dead), "units": float(total)},

@@ -24,7 +24,8 @@ def check(seen: FirstLoss) -> Verdict:
     if not judged:
         few = f"the losses of a batch compare fewer than {FEW} targets: too few to judge by"
         return Verdict(Outcome.SKIP, reason=few if known else "no loss whose value without knowledge is known")
-    findings = tuple(_fault(loss) for loss in judged if loss.value > _limit(loss) * loss.ignorant)
+    faults = (_fault(loss) for loss in judged if loss.value > _limit(loss) * loss.ignorant)
+    findings = tuple({(fault.message, fault.location): fault for fault in faults}.values())
     if findings:
         return Verdict(
             Outcome.WARN, findings[0].message, findings=findings, figures=(_figure(judged),), looked_at=len(judged)
@@ -41,7 +42,7 @@ def _fault(loss: LossFact) -> Finding:
     know = "equal chances for every class" if loss.kind in _CLASSES else "predicting zero"
     return Finding(
         f"before training {loss.kind} is {loss.value:.3g}, {loss.value / loss.ignorant:.1f} times the "
-        f"{loss.ignorant:.3g} of {know}: the untrained model is sure of what it cannot know",
+        f"{loss.ignorant:.3g} of {know}: the untrained model is confident and wrong",
         loss.place,
         help="scale the inputs, or initialise the last layer smaller (torch's default, or zeros)",
         numbers={"loss": loss.value, "without knowledge": loss.ignorant},

@@ -16,8 +16,8 @@ def check(seen: InitialStates) -> Verdict:
         return Verdict(Outcome.PASS, told, looked_at=len(seen.starts))
     findings = tuple(
         Finding(
-            f"`{start.layer}` begins with a state drawn at random, in evaluation too: it reads the same batch twice, "
-            "begins otherwise, and the state knows nothing of the batch",
+            f"`{start.layer}` begins with a state drawn at random, in evaluation too: the same batch "
+            "begins with another one each time",
             start.place,
             help="leave the state out, so that it begins with zeros; or learn it",
         )

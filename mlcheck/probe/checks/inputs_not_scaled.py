@@ -52,7 +52,7 @@ def _fault(one: FirstInput, most: float) -> Finding | None:
     if 0 < max(abs(one.low), abs(one.high)) < SMALL:
         return Finding(
             f"inputs go straight into `{one.layer}` and are no larger than {max(abs(one.low), abs(one.high)):.2g}: "
-            "next to the biases they are nothing",
+            "the biases outweigh them",
             place,
             help="scale them to mean 0 and deviation 1 with the training data's numbers",
             numbers=numbers,
@@ -71,7 +71,7 @@ def _fault(one: FirstInput, most: float) -> Finding | None:
             f"the features that enter `{one.layer}` differ in scale by {varying[-1] / varying[0]:.3g}: deviations from "
             f"{varying[0]:.2g} to {varying[-1]:.3g}",
             place,
-            help="scale each feature by itself, with the training data's numbers",
+            help="scale each feature separately, with the training data's mean and deviation",
             numbers=numbers,
         )
     return None

@@ -75,9 +75,9 @@ def _bottomless(bound: LowerBound, run: ShortRun) -> Finding | None:
         return None
     fall = bound.falls[0]
     return Finding(
-        f"the loss has no lower bound, and training follows it down: from {losses[0]:.3g} to {min(losses):.3g} "
-        f"in {len(losses)} steps, ever faster; a term that has to fall is subtracted, or has the wrong sign (with "
-        f"`{fall.layer}` {fall.factors[-1]:g} times as large the loss is {fall.losses[-1]:.3g})",
+        f"the loss has no lower bound, and training lowers it without end: from {losses[0]:.3g} to {min(losses):.3g} "
+        f"in {len(losses)} steps, ever faster; a term that should be minimised is subtracted, or has the wrong sign "
+        f"(with `{fall.layer}` {fall.factors[-1]:g} times as large the loss is {fall.losses[-1]:.3g})",
         bound.place,
         help="look at the sign of each term: a divergence, a squared distance or a penalty is added",
         numbers={"first": losses[0], "last": min(losses)},
@@ -96,9 +96,9 @@ def _sinks(seen: Sinking, run: ShortRun) -> Finding | None:
     if sink is None:
         return None
     return Finding(
-        f"the loss has no lower bound, and training follows it down: from {losses[0]:.3g} to {min(losses):.3g} in "
-        f"{len(losses)} steps. It falls by {sink.fall:.3g} when {SHIFT:g} is {sink.verb} what `{sink.layer}` gives, in "
-        f"{sink.falling} of {sink.asked} samples tried, and rises in none: a term has the wrong sign, or scores are "
+        f"the loss has no lower bound, and training lowers it without end: from {losses[0]:.3g} to {min(losses):.3g} "
+        f"in {len(losses)} steps. It falls by {sink.fall:.3g} when {SHIFT:g} is {sink.verb} what `{sink.layer}` gives, "
+        f"in {sink.falling} of {sink.asked} samples tried, and rises in none: a term has the wrong sign, or scores are "
         "not normalised (log_softmax)",
         seen.place,
         help="give the likelihood normalised scores; look at the sign of each term",

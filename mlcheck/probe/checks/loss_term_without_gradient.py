@@ -21,12 +21,12 @@ def check(seen: AddedConstants) -> Verdict:
 
 def _finding(one: AddedConstant) -> Finding:
     message = (
-        f"a term of the loss ({one.value:.3g} of {one.loss:.3g}) trains nothing: moving the weights changes it by "
-        f"{one.change:.2g}, and the gradient of the loss knows nothing of that"
+        f"a term of the loss ({one.value:.3g} of {one.loss:.3g}) trains nothing: changing the weights changes it by "
+        f"{one.change:.2g}, and the gradient of the loss does not include that"
     )
     if one.of_gradient:
-        message += "; it is made of a gradient that was asked for without create_graph=True"
+        message += "; it is made of a gradient that was computed without create_graph=True"
         help_ = "pass create_graph=True to torch.autograd.grad"
     else:
-        help_ = "keep its graph: no .item(), .detach() or no_grad on the way; or leave it out and log it by itself"
+        help_ = "keep its graph: no .item(), .detach() or no_grad; or leave it out of the loss and log it separately"
     return Finding(message, one.place, help=help_, numbers={"change": one.change, "missing": one.missing})

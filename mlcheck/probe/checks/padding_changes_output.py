@@ -15,8 +15,8 @@ COUNTED = 0.1
 def check(seen: Padding) -> Verdict:
     numbers = {"change": seen.change, "padding in the loss": seen.counted}
     told = (
-        f"cut to its own length of {seen.length}, sample {seen.row} gets an output that differs by "
-        f"{seen.change:.2g} deviations from the one it has in a batch padded to {seen.places}"
+        f"cut to its own length of {seen.length}, sample {seen.row} gets an output that is {seen.change:.2g} standard "
+        f"deviations from the one in a batch padded to {seen.places}"
     )
     findings = []
     if seen.change > (TOLD if seen.told_by else UNTOLD):
@@ -27,7 +27,7 @@ def check(seen: Padding) -> Verdict:
         )
         findings.append(
             Finding(
-                f"the answer depends on the padding: {told}, {why}",
+                f"the output depends on the padding: {told}, {why}",
                 help="mask the attention, pack the sequence (pack_padded_sequence), take the mean over real places "
                 "only, and read a recurrent net's last real state",
                 numbers=numbers,
@@ -36,13 +36,15 @@ def check(seen: Padding) -> Verdict:
     if seen.counted > COUNTED:
         findings.append(
             Finding(
-                f"{100 * seen.counted:.3g} % of the loss's targets are padding, averaged with the rest: the model is "
-                "praised for predicting what was filled up",
+                f"{100 * seen.counted:.3g} % of the loss's targets are padding and are averaged in: the model is "
+                "rewarded for predicting padding",
                 seen.loss_place,
                 help="give the loss ignore_index, or take the mean over real places only",
                 numbers=numbers,
             )
         )
+    if not findings and seen.undecided:
+        return Verdict(Outcome.INCONCLUSIVE, reason=seen.undecided)
     if not findings:
         return Verdict(Outcome.PASS, told, numbers=numbers, looked_at=1)
     exact = seen.told_by and seen.change > TOLD

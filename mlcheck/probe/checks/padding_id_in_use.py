@@ -15,19 +15,19 @@ FEW = 64
 def check(seen: Lookups) -> Verdict:
     padded = [table for table in seen.tables if table.padding is not None and table.rows >= FEW]
     if not padded:
-        return Verdict(Outcome.SKIP, reason="no embedding with a padding index was asked for enough sequences")
+        return Verdict(Outcome.SKIP, reason="no embedding with a padding index is given enough sequences")
     findings = tuple(_fault(table) for table in padded if table.amid >= AMID and table.ending >= ENDING)
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=padded[0].rows)
     told = (
-        f"id {padded[0].padding} stands in the midst of {100 * padded[0].amid:.2g} % of the rows of `{padded[0].name}`"
+        f"id {padded[0].padding} is between other ids in {100 * padded[0].amid:.2g} % of the rows of `{padded[0].name}`"
     )
     return Verdict(Outcome.PASS, told, looked_at=padded[0].rows)
 
 
 def _fault(table: EmbeddedIds) -> Finding:
     return Finding(
-        f"id {table.padding} is the padding index of `{table.name}`, fills up rows and stands in the midst of "
+        f"id {table.padding} is the padding index of `{table.name}`, pads rows, and is between other ids in "
         f"{100 * table.amid:.2g} % of them too: it is a real symbol as well, and its embedding stays 0, never trained",
         Location(symbol=table.name),
         help="begin the vocabulary at 1, and keep the padding index for padding",

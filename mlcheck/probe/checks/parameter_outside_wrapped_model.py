@@ -15,5 +15,5 @@ def check(seen: WrappedWeights) -> Verdict:
         summary = f"all {seen.trained} trained parameters belong to wrapped models"
         return Verdict(Outcome.PASS, summary, looked_at=seen.trained)
     count = f"{len(seen.outside)} of {seen.trained} trained parameters belong to no wrapped model"
-    message = f"{count} (`{seen.outside[0]}`): no checkpoint holds them, and ranks train their own"
+    message = f"{count} (`{seen.outside[0]}`): no checkpoint holds them, and each rank trains its own copy"
     return Verdict(Outcome.FAIL, message, findings=(Finding(message, seen.place, help=_HELP),), looked_at=seen.trained)

@@ -9,7 +9,7 @@ from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.training.training_steps import MANY_STEPS, ParameterStory, TrainingSteps
 
-_STEP_FUNCTION = "what lies behind goes in steps, whose slope is 0 (sign, round, floor, the one best of several)"
+_STEP_FUNCTION = "what follows is a step function, whose slope is 0 (sign, round, floor, argmax)"
 
 
 def check(steps: TrainingSteps) -> Verdict:
@@ -35,8 +35,8 @@ def check(steps: TrainingSteps) -> Verdict:
         ),
         *_finding(
             cut,
-            "changes the loss but gets no gradient: the graph is cut on the way (detach, .data, .item, numpy)",
-            "change the loss but get no gradient: the graph is cut on the way (detach, .data, .item, numpy)",
+            "changes the loss but gets no gradient: the graph is cut (detach, .data, .item, numpy)",
+            "change the loss but get no gradient: the graph is cut (detach, .data, .item, numpy)",
         ),
         *_finding(
             frozen,

@@ -34,7 +34,8 @@ def _constructed(seen: Ranks) -> Verdict:
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=seen.compared)
     if seen.same == seen.compared:
         told = f"on two ranks both would read the same batches ({seen.same} of {seen.compared} are equal)"
-        findings.append(Finding(f"{told}: two devices do the work of one", seen.place, help=_SHARD))
+        when = ", which matters as soon as it gets more than its one slot" if seen.slots == 1 else ""
+        findings.append(Finding(f"{told}: two devices do the work of one{when}", seen.place, help=_SHARD))
     if seen.validated_elsewhere:
         told = f"the ranks split the data differently: {seen.validated_elsewhere:,} samples that one rank trains on"
         findings.append(Finding(f"{told} are validated by another", seen.place, help=_SPLIT))

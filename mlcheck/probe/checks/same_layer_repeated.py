@@ -21,9 +21,9 @@ def check(seen: RepeatedLayers) -> Verdict:
 def _fault(layer: RepeatedLayer) -> Finding:
     whole = f"entries {layer.first} to {layer.first + layer.times - 1} of `{layer.container}`"
     return Finding(
-        f"{whole} are one and the same {layer.kind}: it is run {layer.times} times, one behind the other, with a "
-        f"single set of weights ({layer.parameters:,} numbers where {layer.parameters * layer.times:,} stand to be "
-        "expected)",
+        f"{whole} are one and the same {layer.kind}: it runs {layer.times} times in a row, with a "
+        f"single set of weights ({layer.parameters:,} parameters where one would expect "
+        f"{layer.parameters * layer.times:,})",
         Location(symbol=f"{layer.container}.{layer.first}"),
         help="`[layer] * n` repeats one object: make each anew, `[Layer(...) for _ in range(n)]`; if the weights are "
         "shared on purpose, keep the layer once and call it in a loop (a checkpoint would hold it several times)",

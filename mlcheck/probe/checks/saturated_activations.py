@@ -41,7 +41,7 @@ def _fault(units: Units) -> Finding:
     ends = "beyond ±0.99" if units.kind == "tanh" else "within 0.005 of 0 or 1"
     return Finding(
         f"{100 * units.saturated:.0f} % of the values of the {units.kind} `{units.name}` are {ends} before training: "
-        "hardly any gradient comes through",
+        "hardly any gradient passes through them",
         units.place if units.place.path else Location(symbol=units.name.partition(" ")[0]),
         help="initialise the layer before it smaller (Xavier), or scale its input",
         numbers={"saturated": units.saturated},
@@ -51,9 +51,9 @@ def _fault(units: Units) -> Finding:
 def _sharp(one: Attention) -> Finding:
     return Finding(
         f"{100 * one.single:.0f} % of the rows of the attention at {one.place} give one of several keys more "
-        f"than 0.995 of their weight before training: scores spread by {one.spread:.3g}, and hardly any gradient comes "
-        "through the softmax",
+        f"than 0.995 of their weight before training: the scores' standard deviation is {one.spread:.3g}, and hardly "
+        "any gradient passes through the softmax",
         one.place,
-        help="divide the scores by the root of the width, or initialise queries and keys smaller",
+        help="divide the scores by the square root of the width, or initialise queries and keys smaller",
         numbers={"single": one.single, "spread": one.spread},
     )

@@ -87,7 +87,7 @@ def _lost(layer: Layer, precision: float) -> Finding:
 
 def _vanishing(name: str, ratio: float) -> Finding:
     return Finding(
-        f"the gradient vanishes on the way back: at `{name}` it is {ratio:.1g} times what it is at its largest",
+        f"the gradient vanishes in the backward pass: at `{name}` it is {ratio:.1g} times its largest value",
         Location(symbol=name.partition(" ")[0]),
         help="use ReLU or GELU with He initialisation, normalisation layers or residual connections",
         numbers={"ratio": ratio},

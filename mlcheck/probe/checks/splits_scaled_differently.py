@@ -9,10 +9,14 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.data.left_raw import LeftRaw, left_raw
-from mlcheck.probe.measure.data.passes import Field, Passes
+from mlcheck.probe.measure.data.passes import Field, Pass, Passes
 from mlcheck.probe.measure.data.range_shift import RangeShift, range_shift
+from mlcheck.probe.measure.data.raw_targets import raw_targets
+from mlcheck.probe.measure.data.recoded import recoded
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.tree import leaves
+from mlcheck.probe.measure.validation.compared_as_given import ComparedAsGiven
 
 RATIO = 3.0
 AGREE = 0.9
@@ -22,11 +26,16 @@ FEW_ROWS = 30
 FEW_FEATURES = 4
 NOTHING = 1e-6
 ALIKE = 1.5
+SHOWN = 3
 
 
-def check(passes: Passes, first: FirstLoss | None) -> Verdict:
+def check(passes: Passes, first: FirstLoss | None, compared: ComparedAsGiven | None) -> Verdict:
     if passes.validation is None:
         return Verdict(Outcome.SKIP, reason="there is no validation data")
+    if first and compared and (finding := _raw_targets(passes.training, passes.validation, first, compared)):
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=passes.validation.samples)
+    if first and (finding := _recoded(passes.training, passes.validation, first)):
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=passes.validation.samples)
     told, findings, figures = [], [], []
     for name, trained in passes.training.fields.items():
         tested = passes.validation.fields.get(name)
@@ -36,7 +45,7 @@ def check(passes: Passes, first: FirstLoss | None) -> Verdict:
         if not ratios.numel():
             continue
         middle = float(ratios.median())
-        told.append(f"`{trained.place}` spreads {middle:.3g} times as wide in validation as in training")
+        told.append(f"`{trained.place}` has in validation {middle:.3g} times the standard deviation of training")
         if _level_wanders(name, trained, tested, passes):
             continue
         if _apart(ratios) or _unscaled(ratios, _shifts(trained, tested)):
@@ -55,6 +64,35 @@ def check(passes: Passes, first: FirstLoss | None) -> Verdict:
     if not told:
         return Verdict(Outcome.SKIP, reason="no floating-point input with enough rows is in both splits")
     return Verdict(Outcome.PASS, "; ".join(told[:3]), looked_at=len(told))
+
+
+def _raw_targets(training: Pass, validation: Pass, first: FirstLoss, compared: ComparedAsGiven) -> Finding | None:
+    for name in first.targets:
+        raw = raw_targets(name, training, validation) if name in compared.names else None
+        if raw:
+            return Finding(
+                f"the targets `{part_of('batch', name)}` are standardised in training and not in validation, where "
+                f"they have mean {raw.mean:.3g} and standard deviation {raw.deviation:.3g}: the evaluation compares "
+                "the model's output with them as it is",
+                help="standardise validation targets with the training data's numbers, or convert the output back",
+                numbers={"mean": raw.mean, "deviation": raw.deviation},
+            )
+    return None
+
+
+def _recoded(training: Pass, validation: Pass, first: FirstLoss) -> Finding | None:
+    found = recoded(training, validation, first.inputs, first.targets[0]) if len(first.targets) == 1 else None
+    if found is None:
+        return None
+    shown = ", ".join(f"{one} is {other}" for one, other in list(found.exchanged.items())[:SHOWN])
+    return Finding(
+        f"`{found.place}` has other codes for the same categories in validation than in training ({shown}"
+        f"{', ...' if len(found.exchanged) > SHOWN else ''}): as they are they tell nothing about the target, and with "
+        f"these exchanged {100 * found.as_exchanged / found.told:.0f} % of what they tell in training",
+        help="build the mapping from categories to codes once, on the training data, and use it for all splits; if it "
+        "is built so, these categories mean something else in validation",
+        numbers={"as given": found.as_given, "exchanged": found.as_exchanged, "in training": found.told},
+    )
 
 
 def _comparable(one: Field, other: Field) -> bool:
@@ -126,11 +164,11 @@ def _fault(trained: Field, tested: Field, ratios: Tensor) -> Finding:
     low, high = float(ratios.min()), float(ratios.max())
     times = f"{middle:.3g}" if high / low < RATIO**2 else f"{low:.3g} to {high:.3g}"
     return Finding(
-        f"`{trained.place}` has {times} times the spread in validation that it has in training, in "
+        f"`{trained.place}` has {times} times the standard deviation in validation that it has in training, in "
         f"{'its one feature' if len(ratios) == 1 else f'nearly all of {len(ratios)} features'}: training runs from "
         f"{trained.low:.3g} to {trained.high:.3g}, validation from {tested.low:.3g} to {tested.high:.3g}",
         help="scale validation and test data with the numbers found on the training data",
-        numbers={"ratio of spreads": middle},
+        numbers={"ratio of standard deviations": middle},
     )
 
 
@@ -138,7 +176,7 @@ def _raw(trained: Field, tested: Field, raw: LeftRaw) -> Finding:
     how = f"with {raw.decimals} decimals at most" if raw.decimals else "as whole numbers"
     return Finding(
         f"`{trained.place}` is standardised in training and not in validation: {raw.standard} columns have mean 0 and "
-        f"deviation 1 in training, and in validation {raw.written} of them hold values as they were measured, {how}, "
+        f"deviation 1 in training, and in validation {raw.written} of them hold raw values, {how}, "
         f"from {tested.low:.4g} to {tested.high:.4g}",
         help="subtract the training data's mean from validation and test data too, and divide by its deviation",
         numbers={"columns": float(raw.written)},

@@ -47,7 +47,7 @@ def check(passes: Passes, first: FirstLoss, overlapped: Overlapped | None, hidde
         return Verdict(Outcome.PASS, told, numbers=numbers, looked_at=len(table.y))
     finding = Finding(
         message,
-        help="ask where this column comes from, and whether it is known when a prediction is asked for; leave it out",
+        help="find out where this column comes from; leave it out unless it is known when a prediction is made",
         numbers=numbers,
     )
     return Verdict(Outcome.WARN, message, findings=(finding,), numbers=numbers, looked_at=len(table.y))
@@ -55,18 +55,18 @@ def check(passes: Passes, first: FirstLoss, overlapped: Overlapped | None, hidde
 
 def _overlapped(seen: Overlapped) -> Verdict:
     message = (
-        f"the first {seen.places} of {seen.horizon} places that the loss asks for are the last {seen.places} of the "
-        f"input's {seen.length}, number for number, and the model's answers for them go by these: it has only to copy"
+        f"the first {seen.places} of {seen.horizon} places that the loss compares are the last {seen.places} of the "
+        f"input's {seen.length}, number for number, and the model's outputs depend on these: it only has to copy"
     )
-    finding = Finding(message, seen.place, help="let the target begin where the input ends: look at the slice of it")
+    finding = Finding(message, seen.place, help="let the target begin where the input ends: check its slice")
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.horizon)
 
 
 def _not_hidden(seen: HiddenPlaces) -> Verdict:
     message = (
-        f"the model sees what it is to fill in: {100 * seen.hidden:.3g} % of its answers count in the loss, others "
-        f"under other random numbers, and {seen.shown} of {seen.asked} that were asked about go by the very number of "
-        "the batch that they are compared with"
+        f"the model sees what it has to fill in: {100 * seen.hidden:.3g} % of its outputs count in the loss, drawn at "
+        f"random, and {seen.shown} of {seen.asked} that were tested depend on the very number of the batch that they "
+        "are compared with"
     )
     help_ = "put the mask in the place of what it hides (torch.where) before the model mixes places, not beside it"
     return Verdict(Outcome.WARN, message, findings=(Finding(message, seen.place, help=help_),), looked_at=seen.asked)
@@ -102,10 +102,11 @@ def _as_channel(seen: Channel) -> Verdict:
 def _spoken(seen: LabelTokens) -> Verdict:
     tokens = ", ".join(map(str, seen.tokens[:5])) + (", ..." if len(seen.tokens) > 5 else "")
     message = (
-        f"`{seen.source}` names its label: each class of `{seen.target}` has a token ({tokens}) that all of its "
-        f"sequences hold and no others, in {seen.samples:,} samples; the others tell {100 * seen.rest:.3g} % of them"
+        f"`{seen.source}` contains its label: each class of `{seen.target}` has a token ({tokens}) that is in all "
+        f"of its sequences and in no others, in {seen.samples:,} samples; other tokens predict "
+        f"{100 * seen.rest:.3g} % of them"
     )
-    help_ = "look at where these tokens come from; leave them out of what is known when a prediction is asked for"
+    help_ = "find out where these tokens come from; leave them out unless they are known when a prediction is made"
     return Verdict(Outcome.WARN, message, findings=(Finding(message, help=help_),), looked_at=seen.samples)
 
 

@@ -12,8 +12,8 @@ from mlcheck.probe.measure.names import listed
 def check(seen: Teachers) -> Verdict:
     findings = tuple(
         Finding(
-            f"`{asked.name}` is asked without gradients and never changes, but {listed(list(asked.dropouts))} in it is "
-            "active: it is in training mode, and its answers are noise in part",
+            f"`{asked.name}` is called without gradients and never changes, but {listed(list(asked.dropouts))} in it "
+            "is active: it is in training mode, and its outputs are noisy",
             asked.place,
             help="call eval() on it once, and again wherever the model that holds it is put into training mode",
         )

@@ -71,7 +71,7 @@ def _no_number(names: list[str], run: ShortRun, module: str) -> Finding | None:
             whence = f": in evaluation `{module}` is the first to give NaN" if module else ""
             message = f"{name} is NaN in {bad} of {plural(len(seen), 'evaluation')}, while the training loss is finite"
             help_ = (
-                "look at what evaluation alone divides by or leaves nothing of: a mask over all places, an empty mean"
+                "look for a division or a mean that only evaluation makes: a mask over all positions, a mean of nothing"
             )
             return Finding(message + whence, Location(symbol=module.partition(" ")[0]), help=help_)
     return None
@@ -95,9 +95,9 @@ def _why(name: str, start: float, run: ShortRun) -> str:
     before, after = ends
     told = f"on training batches {name} goes from {before:.4g} to {after:.4g}"
     if after - before > MARGIN * max(abs(before), 0.1):
-        return f"{told}, too: it is how it is computed (a sign, exchanged terms, a mode), not the data"
+        return f"{told}, too: the fault is in how it is computed (a sign, swapped terms, a mode), not in the data"
     if after < before:
-        return f"{told}, so it is the data: validation inputs or targets are prepared in another way"
+        return f"{told}, so the fault is in the data: validation inputs or targets are prepared in another way"
     return f"the two do not measure the same ({told})"
 
 

@@ -25,7 +25,8 @@ class Instruments:
 
     It also waits for each of the deeds in `waits_for`, see `Did`: with `forward` after `turn` calls of backward, and
     not at the `lead` calls of a model that come before it trains. While it is `in_step`, between a call that trains
-    and its backward, a call without gradients (of a target network, a teacher) is part of the step.
+    and its backward, a call without gradients (of a target network, a teacher) is part of the step. `gives_closures`
+    says that a step was seen to be given one.
     Compilation is left out: a compiled module shows nothing of what happens inside.
     """
 
@@ -40,7 +41,7 @@ class Instruments:
         self.left_out: dict[str, None] = {}
         self._stack = ExitStack()
         self._inside = self.backwards = 0
-        self.in_step = False
+        self.in_step = self._in_closure = self.gives_closures = False
 
     def install(self) -> None:
         self._replace(DataLoader, "__init__", self._counted(DataLoader.__init__))
@@ -50,6 +51,7 @@ class Instruments:
         self._replace(torch, "set_num_interop_threads", lambda _: None)  # it may be called once a process only
         self._replace(torch, "compile", self._not_compiling())
         self._replace(nn.Module, "compile", self._not_compiling())
+        self._replace(Optimizer, "_patch_step_function", self._begun_by_closures(Optimizer._patch_step_function))
         self._stack.callback(register_optimizer_step_post_hook(self._after_step).remove)
 
     def remove(self) -> None:
@@ -131,6 +133,36 @@ class Instruments:
 
         return backward
 
+    def _begun_by_closures(self, original: Callable[[Optimizer], None]) -> Callable[[Optimizer], None]:
+        def patch(optimizer: Optimizer) -> None:
+            original(optimizer)
+            owner = next(kind for kind in type(optimizer).__mro__ if "step" in kind.__dict__)
+            if not hasattr(owner.__dict__["step"], "begins"):
+                self._replace(owner, "step", self._beginning(owner.__dict__["step"]))
+
+        return patch
+
+    def _beginning(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A step that computes its loss itself, as often as it likes, is a training step from its first line on."""
+
+        @functools.wraps(original)
+        def step(optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+            here = self.run is not None and self.run.is_here and not self._in_closure
+            if not here or not any(map(callable, (*args, *kwargs.values()))):
+                return original(optimizer, *args, **kwargs)
+            self._in_closure = self.gives_closures = True
+            try:
+                if "forward" in self.waits_for and self.backwards >= self.turn:
+                    self.backwards = 0
+                    self._wait("forward")
+                    return optimizer.step(*args, **kwargs)  # whoever replaced it meanwhile is asked
+                return original(optimizer, *args, **kwargs)
+            finally:
+                self._in_closure = False
+
+        step.begins = True  # type: ignore[attr-defined]
+        return step
+
     def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
         if self.run and self.run.is_here:
             self.loaders.training_began = True
@@ -166,7 +198,8 @@ class Instruments:
         return call
 
     def _begins_a_turn(self) -> bool:
-        return "forward" in self.waits_for and self.backwards >= self.turn and torch.is_grad_enabled()
+        waits = "forward" in self.waits_for and not self._in_closure
+        return waits and self.backwards >= self.turn and torch.is_grad_enabled()
 
     def _wait(self, deed: str) -> None:
         if deed in self.waits_for and self.run:

@@ -15,7 +15,9 @@ from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import ENOUGH_BATCHES, FEW_BATCHES, Plan
 from mlcheck.trial.script.program import Program
 from mlcheck.trial.script.requests import Answer, Did, Ended, LoopKey, Pass, Request, WantsBatch
+from mlcheck.trial.script.rhythm import Rhythm
 from mlcheck.trial.script.sight import Sight, calls_one_of
+from mlcheck.trial.script.stages import Stages
 from mlcheck.trial.script.turns import never_again, stack_of
 from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import EntryError
@@ -35,16 +37,14 @@ class Scout:
         self._group: dict[LoopKey, Pass] = {}
         self._group_is_used = False
         self._groups: dict[frozenset[LoopKey], int] = {}
+        self._stages = Stages()
         self._trained: dict[int, torch.Tensor] = {}
         self._updates = self._backwards = 0
         self._cut_short = False
         self._is_seen = False
         self._calls_in_a_row, self._called_at = 0, -1
         self._called: dict[int, nn.Module] = {}
-        self._first_optimizer = self._turn_began = 0
-        self._turns: list[int] = []
-        self._forwards = 0
-        self._forwards_of_turns: list[int] = []
+        self._rhythm = Rhythm()
 
     def explore(self, program: Program) -> Plan:
         """Raises EntryError where the script never trains, and whatever it raises by itself."""
@@ -102,9 +102,11 @@ class Scout:
     def _complete(self) -> bool:
         if not self._enough_updates():
             return False
+        if self._backwards >= MOST_UPDATES or self._spent() > self._seconds:
+            return True
         evaluated = [s.called_at for s in self._sights.values() if not s.trains] + [self._called_at]
-        resumed = any(0 < at < self._backwards for at in evaluated)
-        return resumed or self._backwards >= MOST_UPDATES or self._spent() > self._seconds
+        resumed = any(self._stages.current.began < at < self._backwards for at in evaluated)
+        return resumed and not self._stages.longer_is_open
 
     def _is_lost(self) -> bool:
         """Whether it trains and trains, and nothing that could be waited for was seen to happen."""
@@ -118,8 +120,9 @@ class Scout:
         return time.monotonic() - self._began - self._start_up_s
 
     def _see_call(self, module: nn.Module) -> None:
-        self._forwards += torch.is_grad_enabled()
-        self._is_seen |= torch.is_grad_enabled()
+        if torch.is_grad_enabled():
+            self._rhythm.call()
+            self._is_seen = True
         if torch.is_grad_enabled() and all(of.over and not self._sights[key].called for key, of in self._group.items()):
             self._group.clear()  # it took all batches from its loaders first, and goes over them by itself
         if self._group:
@@ -155,11 +158,8 @@ class Scout:
             self._sights[key].trained |= trained
         group = frozenset(self._group)
         self._groups[group] = self._groups.get(group, 0) + 1
-        if self._first_optimizer in (0, id(optimizer)):
-            self._first_optimizer = id(optimizer)
-            self._turns.append(self._backwards - self._turn_began)
-            self._forwards_of_turns.append(self._forwards)
-            self._turn_began, self._forwards = self._backwards, 0
+        self._stages.step(group, self._backwards)
+        self._rhythm.step(optimizer, self._backwards)
 
     def _begin_anew_with_a_loader(self) -> None:
         """What was trained without a loader, before the first loop over one, prepares it: a backbone, a teacher."""
@@ -167,10 +167,9 @@ class Scout:
             return
         self._updates = self._backwards = 0
         self._groups.clear()
+        self._stages = Stages()
         self._trained.clear()
-        self._turns.clear()
-        self._forwards_of_turns.clear()
-        self._first_optimizer = self._turn_began = self._forwards = 0
+        self._rhythm = Rhythm()
         self._called_at, self._start_up_s = -1, 0.0
         self._called.clear()
         self._note_first()
@@ -209,8 +208,10 @@ class Scout:
             watching=watching,
             evaluating=frozenset(evaluating),
             evaluates_by_calls=training is None and calls_one_of(self._called, self._trained),
-            turn=self._turn(),
-            lead=self._lead() if training is None else 0,
+            turn=1
+            if self._instruments.gives_closures
+            else self._rhythm.turn,  # a closure is called as often as it likes
+            lead=self._rhythm.lead if training is None else 0,
             error=error_line(end.error) if end and end.error else "",
             validation=self._sights[evaluating[0]].loader if evaluating else None,
             evaluates_last=self._evaluates_last(training, evaluating),
@@ -251,14 +252,3 @@ class Scout:
             return None, frozenset()  # all its data in one batch, which it goes over by itself
         together = [group for group, times in self._groups.items() if found in group and 2 * times > steps[found]]
         return found, frozenset(key for group in together for key in group if key != found)
-
-    def _turn(self) -> int:
-        """How often backward is called from one step of the first optimizer to its next, mostly."""
-        later = self._turns[1:] or self._turns or [1]
-        return max(1, max(later, key=later.count))
-
-    def _lead(self) -> int:
-        """How often a model is called before the calls of the first step: a prediction printed before training."""
-        if len(self._turns) < 2 or self._turns[0] != self._turns[1]:
-            return 0
-        return max(0, self._forwards_of_turns[0] - self._forwards_of_turns[1])

@@ -32,9 +32,10 @@ class Flips:
     """What became of the rest of a sample where, of two reads, the picture of one is that of the other moved.
 
     `alone` counts the pairs in which something stayed as it was that has to move, by its name; `still` does so for
-    numbers of which nothing but the data tells whether they have to (by picture and move); `together` holds the names
-    of what was seen to change. `answers` counts what masks did when their picture moved, where that is clear: the
-    move of the picture, the move of the mask, each empty for none.
+    numbers of which nothing but the data tells whether they have to (by picture and move); `together` holds the
+    names of what was seen to change. `moves` counts what became of the pictures themselves. `answers` counts what
+    masks did when their picture moved, where that is clear: the move of the picture, the move of the mask, each
+    empty for none.
     """
 
     alone: dict[str, int] = field(default_factory=dict)
@@ -42,6 +43,7 @@ class Flips:
     together: set[str] = field(default_factory=set)
     still: dict[str, Counter[tuple[str, str]]] = field(default_factory=dict)
     answers: dict[tuple[str, str], Counter[tuple[str, str]]] = field(default_factory=dict)
+    moves: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def compare(self, first: Sample, second: Sample) -> None:
         """Take in two reads of one sample under different random numbers."""
@@ -51,6 +53,7 @@ class Flips:
             move = _move(one, other)
             if move is None:
                 continue
+            self.moves[picture, move] += 1
             for name, target, again in pairs:
                 if name == picture:
                     continue

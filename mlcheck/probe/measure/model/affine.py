@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
-from mlcheck.probe.measure.model.exact_model import ExactModel, distance, outputs
+from mlcheck.probe.measure.model.exact_model import ExactModel, outputs
 from mlcheck.probe.measure.model.model_calls import capture
 from mlcheck.probe.measure.modules import ModuleWatch
 from mlcheck.probe.measure.tree import leaves, map_tensors
@@ -23,12 +23,13 @@ WARM_UP_STEPS = 4
 ROUNDING = 1e-9
 BETWEEN = (0.5, -3.0, 40.0)
 STRONGER = 64.0
+TELLING = 1e-6  # of the output: what moves less is lost in rounding, as behind many saturated layers
 _WEIGHTED = (nn.Linear, nn.modules.conv._ConvNd)
 
 
 @dataclass(frozen=True, slots=True)
 class AffineModel:
-    """`bends` is how far the outputs for points of a straight line are off a line, as a share of the outputs' norm.
+    """`bends` is how far the outputs for points of a straight line are off a line, as a share of how far they move.
 
     `layers` are linear and convolutional ones that ran, `depth` how many follow one another: the power with which the
     output grows when all their weights do. A few steps of training come first: a gate may begin closed.
@@ -54,20 +55,25 @@ class AffineModel:
             exact = ExactModel.of(call)
             ran: set[nn.Module] = set()
             with ModuleWatch(observe=lambda module, _: ran.add(module)):
-                start = outputs(exact.model, exact.inputs)
-            end = outputs(exact.model, _between(exact.inputs, 1.0))
+                start = _numbers(exact, exact.inputs)
+            end = _numbers(exact, _between(exact.inputs, 1.0))
             layers = [module for module in exact.model.modules() if isinstance(module, _WEIGHTED) and module in ran]
-            apart = [after - before for before, after in zip(start, end) if before.is_floating_point()]
-            if not any(bool(part.abs().max() > 0) for part in apart if part.numel()):
-                raise NotMeasured("the model's output is the same for all samples")
-            bends = max(_bend(exact, start, end, share) for share in BETWEEN)
+            apart = [after - before for before, after in zip(start, end)]
+            if not _size(apart) > TELLING * _size(start):
+                raise NotMeasured("the model's output hardly moves between two samples: too little to see a bend in")
+            bends = max(_bend(exact, start, apart, share) for share in BETWEEN)
             depth = _depth(exact, layers, apart) if bends <= ROUNDING and layers else 0.0
         return cls(call.name, len(layers), bends, depth)
 
 
-def _bend(exact: ExactModel, start: list[Tensor], end: list[Tensor], share: float) -> float:
-    straight = [before + share * (after - before) for before, after in zip(start, end)]
-    return distance(straight, outputs(exact.model, _between(exact.inputs, share)))
+def _bend(exact: ExactModel, start: list[Tensor], apart: list[Tensor], share: float) -> float:
+    there = _numbers(exact, _between(exact.inputs, share))
+    off = [one - before - share * moved for before, moved, one in zip(start, apart, there, strict=True)]
+    return _size(off) / (abs(share) * _size(apart))
+
+
+def _numbers(exact: ExactModel, inputs: Any) -> list[Tensor]:
+    return [tensor for tensor in outputs(exact.model, inputs) if tensor.is_floating_point()]
 
 
 def _between(inputs: Any, share: float) -> Any:
@@ -84,10 +90,10 @@ def _depth(exact: ExactModel, layers: Sequence[nn.Module], apart: list[Tensor]) 
         weight = layer.weight
         if isinstance(weight, Tensor):
             weight.mul_(STRONGER)
-    start, end = outputs(exact.model, exact.inputs), outputs(exact.model, _between(exact.inputs, 1.0))
-    wider = [after - before for before, after in zip(start, end) if before.is_floating_point()]
-    return math.log(_size(wider) / _size(apart), STRONGER)
+    start, end = _numbers(exact, exact.inputs), _numbers(exact, _between(exact.inputs, 1.0))
+    wider = [after - before for before, after in zip(start, end)]
+    return math.log((_size(wider) or 1e-300) / _size(apart), STRONGER)
 
 
 def _size(tensors: list[Tensor]) -> float:
-    return math.sqrt(sum(float(tensor.double().pow(2).sum()) for tensor in tensors)) or 1e-300
+    return math.sqrt(sum(float(tensor.pow(2).sum()) for tensor in tensors))

@@ -24,6 +24,7 @@ from mlcheck.probe.measure.model.exchanges import (
 from mlcheck.probe.measure.model.joined_samples import SAMPLES, deviation_when_joined
 from mlcheck.probe.measure.model.model_calls import CapturedCall, capture
 from mlcheck.probe.measure.model.noise import NoNoise
+from mlcheck.probe.measure.model.remembered import Remembered, held
 from mlcheck.probe.measure.model.stacked import stacks_samples
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch, Names
 from mlcheck.probe.measure.tree import leaves, map_tensors
@@ -43,7 +44,8 @@ class BatchIndependence:
     joined end to end, `rows` samples were joined and compared with each alone. `displaced` is the deviation of rows
     that all stand at another place, in the opposite order, 0 where rounding explains it; only where rows are
     independent of one another. `swallowed` says that they meet in `first_module` and all get one and the same answer.
-    `refused` is the error that other rows in their place made the model raise: then nothing else is known.
+    `refused` is the error that other rows in their place made the model raise: then nothing else is known. Nor is it of
+    a model that keeps something of the batch before, `remembered`.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -58,6 +60,7 @@ class BatchIndependence:
     displaced: float = 0.0
     swallowed: bool = False
     refused: str = ""
+    remembered: Remembered | None = None
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
@@ -77,6 +80,8 @@ class BatchIndependence:
                 )
             if not any(tensor.ndim and tensor.shape[0] == call.rows for tensor in call.replay()):
                 raise NotMeasured("the model's output has no batch dimension")
+            if remembered := Remembered.of(trial, call):
+                return cls(call.name, call.rows, 0.0, None, None, "", remembered=remembered)
             try:
                 gap = deviation(call, call.module, (call.args, call.kwargs))
             except Exception as error:  # rows that have to be sorted, say
@@ -169,14 +174,7 @@ def _deviation_in_reverse(call: CapturedCall, module: torch.nn.Module, arguments
 
 def _keeps_rows(call: CapturedCall) -> bool:
     """Whether some module holds a tensor, not a parameter, with a place for each row."""
-    held = (
-        tensor
-        for module in call.module.modules()
-        for name, value in (*module.named_buffers(recurse=False), *vars(module).items())
-        if not name.startswith("_")
-        for _, tensor in leaves(value)
-    )
-    return any(call.rows in tensor.shape[:2] for tensor in held)
+    return any(call.rows in tensor.shape[:2] for _, tensor in held(call))
 
 
 def _where_place_counts(call: CapturedCall, trial: Trial) -> str:

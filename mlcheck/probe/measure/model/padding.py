@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import exclusively_evaluating, first_batches, inconclusive
@@ -35,8 +35,8 @@ class Padding:
     """`told_by` is how the model knows of padding: the name of its mask or lengths; empty where it is not told.
 
     `change` is the largest difference of an output between the padded and the cut sample, as a multiple of how much
-    outputs differ from sample to sample; `row` and `length` say where. `counted` is the share of the loss's targets
-    that are padding and not ignored, at `loss_place`.
+    outputs differ from sample to sample; `row` and `length` say where; `undecided` is why that was not measured.
+    `counted` is the share of the loss's targets that are padding and not ignored, at `loss_place`.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -49,6 +49,7 @@ class Padding:
     length: int
     counted: float
     loss_place: Location
+    undecided: str = ""
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
@@ -59,15 +60,20 @@ class Padding:
         with restored(trial):
             call = capture(trial)
         told_by, lengths, places, pad = _padding(call)
-        with exclusively_evaluating(iter(trial.models.values())):
-            if call.draws_noise():
-                raise inconclusive("the model draws random numbers in evaluation too: no two answers are alike")
-            change, row = _largest_change(call, lengths, places)
+        words = {module.num_embeddings for module in call.module.modules() if isinstance(module, nn.Embedding)}
         counted, place = max(
-            (_counted(losses.calls, *span) for span in [(lengths, places, pad), *_spans(call)]),
+            (_counted(losses.calls, words, *span) for span in [(lengths, places, pad), *_spans(call)]),
             key=lambda found: found[0],
         )
-        return cls(told_by, places, change, row, int(lengths[row]), counted, place)
+        change, row, undecided = 0.0, 0, ""
+        try:
+            with exclusively_evaluating(iter(trial.models.values())):
+                if call.draws_noise():
+                    raise inconclusive("the model draws random numbers in evaluation too: no two answers are alike")
+                change, row = _largest_change(call, lengths, places)
+        except NotMeasured as why:
+            undecided = why.reason
+        return cls(told_by, places, change, row, int(lengths[row]), counted, place, undecided)
 
 
 def _padding(call: CapturedCall) -> tuple[str, Tensor, int, int | None]:
@@ -202,16 +208,25 @@ def _change(padded: Tensor, cut: Tensor, row: int, length: int, places: int) -> 
     return float((mine - cut).double().abs().max()) / spread
 
 
-def _counted(calls: list[LossCall], lengths: Tensor, places: int, pad: int | None) -> tuple[float, Location]:
-    """The share of a loss's targets that stand at padded places, hold the filling id, and are averaged in."""
+def _counted(
+    calls: list[LossCall], words: set[int], lengths: Tensor, places: int, pad: int | None
+) -> tuple[float, Location]:
+    """The share of a loss's targets that hold the filling id and are averaged in.
+
+    Where they are words of the model's own vocabulary, this id is none of them wherever it stands, but for one a row,
+    which may be its end; other classes may have that number, and are padding at padded places only.
+    """
     here = torch.arange(places)[None] >= lengths[:, None]
     for call in calls:
         target = call.target.detach().cpu()
         fitting = [each for each in (here, here[:, 1:]) if each.numel() == target.numel()]  # or each place's next token
         if pad is None or call.kind not in ("cross_entropy", "nll_loss") or not fitting:
             continue
-        filled = (target.reshape(fitting[0].shape) == pad) & fitting[0]
+        filled = target.reshape(fitting[0].shape) == pad
+        share = float((filled & fitting[0]).double().mean())
+        if call.input.shape[1] in words:
+            share = max(share, float((filled.sum() - len(filled)) / filled.numel()))
         plain = call.options.get("reduction") == "mean" and call.options.get("weight") is None
         if plain and int(call.options.get("ignore_index", -100)) != pad:
-            return float(filled.double().mean()), call.place
+            return share, call.place
     return 0.0, Location()

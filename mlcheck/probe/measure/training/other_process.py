@@ -59,8 +59,8 @@ class OtherProcess:
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
         source = trial.source
-        if source is None or source.is_program:
-            raise NotMeasured("the program runs its own loop, which is not begun in another process")
+        if source is None:
+            raise NotMeasured("the program cannot be begun in another process")
         if not _HASHED.search(program_text(trial)):
             raise NotMeasured("the program neither hashes nor makes sets")
         if os.environ.get(_KEY, "random") != "random":

@@ -1,0 +1,95 @@
+"""Whether the target of temporal-difference learning, a reward plus the discounted best value, carries gradients.
+
+It shows in the graph of the target: something without gradients is added, a factor without gradients is multiplied, and
+behind it one value is chosen among those of several actions, as is the prediction's own, by the same weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from torch import Tensor
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.autograd_graph import graph_nodes
+from mlcheck.probe.measure.loss.comparisons import LOSSES
+from mlcheck.probe.measure.loss.written_pairs import SUBTRACTIONS
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.place import user_location
+from mlcheck.probe.measure.watched_step import watch_step
+from mlcheck.trial.trial import Trial
+
+_CHOOSING = {"Gather", "Index", "Max", "Amax", "TakeAlongDim"}
+_SHAPING = {"Squeeze", "Unsqueeze", "View", "ReshapeAlias", "Alias", "Select", "Slice", "Clone", "ToCopy", "T"}
+_LONGEST = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrapped:
+    """The places where a chosen value is compared with a target made of chosen values, `carrying` those gradients."""
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 4
+
+    seen: int
+    carrying: tuple[Location, ...]
+
+    @classmethod
+    def absent(cls, called: frozenset[str]) -> str:
+        return "" if called & {"gather", "__getitem__", "take_along_dim"} else "no value of an action is chosen"
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
+        chosen: list[Location] = []
+        carrying: list[Location] = []
+
+        def look(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], _: Tensor) -> None:
+            pair = [one for one in (*args, *kwargs.values())[:2] if isinstance(one, Tensor) and one.ndim]
+            if (func not in LOSSES and func not in SUBTRACTIONS) or len(pair) != 2 or pair[0].shape != pair[1].shape:
+                return
+            for value, target in (pair, pair[::-1]):
+                if _is_chosen(value.grad_fn):
+                    chosen.append(user_location())
+                    if _is_bootstrapped(target.grad_fn) and _weights(value) & _weights(target):
+                        carrying.append(user_location())
+
+        watch_step(trial, look)
+        if not chosen:
+            raise NotMeasured("no loss compares the value of a chosen action with a target")
+        return cls(len(chosen), tuple(dict.fromkeys(carrying)))
+
+
+def _is_bootstrapped(node: Any) -> bool:
+    """data + factor * chosen: in either order, each once or more."""
+    added = multiplied = False
+    for _ in range(_LONGEST):
+        name = _name(node)
+        parents = [parent for parent, _ in node.next_functions] if node is not None else []
+        learnt = [parent for parent in parents if parent is not None]
+        if name in _CHOOSING:
+            return added and multiplied
+        if len(learnt) != 1 or name not in _SHAPING | {"Add", "Mul", "Sub", "Neg"}:
+            return False
+        added |= name in ("Add", "Sub") and len(parents) > 1
+        multiplied |= name == "Mul"
+        node = learnt[0]
+    return False
+
+
+def _is_chosen(node: Any) -> bool:
+    """One of several numbers a row, through nothing but another shape."""
+    for _ in range(_LONGEST):
+        name = _name(node)
+        if name in _CHOOSING or name not in _SHAPING:
+            return name in _CHOOSING
+        node = node.next_functions[0][0]
+    return False
+
+
+def _name(node: Any) -> str:
+    return node.name().split("Backward")[0] if node is not None else ""
+
+
+def _weights(tensor: Tensor) -> set[int]:
+    return {id(node.variable) for node in graph_nodes(tensor) if hasattr(node, "variable")}

@@ -1,0 +1,83 @@
+"""Targets of temporal-difference learning, with and without gradients, and losses that look like it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from probe_programs import ask, mlp, says, trial_of
+from torch import Tensor, nn
+
+from mlcheck.core.outcome import Outcome
+
+RULE = "bootstrap-not-detached"
+Batch = dict[str, Tensor]
+
+
+def replay() -> list[Batch]:
+    return [
+        {
+            "state": torch.randn(32, 8),
+            "action": torch.randint(3, (32,)),
+            "reward": torch.randn(32),
+            "next": torch.randn(32, 8),
+            "done": (torch.rand(32) < 0.2).float(),
+        }
+        for _ in range(4)
+    ]
+
+
+def learning(update: Any) -> Any:
+    model = mlp(8, 3)
+    frozen = copy.deepcopy(model)
+    return trial_of(model, replay(), lambda net, batch: update(net, frozen, batch))
+
+
+def chosen(net: nn.Module, batch: Batch) -> Tensor:
+    return net(batch["state"]).gather(1, batch["action"][:, None]).squeeze(1)
+
+
+def by_the_largest(net: nn.Module, _: nn.Module, batch: Batch) -> Tensor:
+    best = net(batch["next"]).max(1).values
+    return F.smooth_l1_loss(chosen(net, batch), batch["reward"] + 0.9 * best * (1 - batch["done"]))
+
+
+def by_hand(net: nn.Module, _: nn.Module, batch: Batch) -> Tensor:
+    best = net(batch["next"]).amax(1)
+    error = batch["reward"] + (1 - batch["done"]) * 0.9 * best - net(batch["state"])[range(32), batch["action"]]
+    return error.pow(2).mean()
+
+
+@pytest.mark.parametrize("update", [by_the_largest, by_hand])
+def test_a_target_that_the_trained_network_computes_with_gradients(update: Any) -> None:
+    says(ask(RULE, learning(update)), Outcome.WARN, "carries gradients")
+
+
+def under_no_grad(net: nn.Module, _: nn.Module, batch: Batch) -> Tensor:
+    with torch.no_grad():
+        best = net(batch["next"]).max(1).values
+    return F.mse_loss(chosen(net, batch), batch["reward"] + 0.9 * best * (1 - batch["done"]))
+
+
+def by_another(net: nn.Module, frozen: nn.Module, batch: Batch) -> Tensor:
+    best = frozen(batch["next"]).max(1).values
+    return F.mse_loss(chosen(net, batch), batch["reward"] + 0.9 * best * (1 - batch["done"]))
+
+
+def margin(net: nn.Module, _: nn.Module, batch: Batch) -> Tensor:
+    """A ranking loss: the largest of the others, plus a margin, against the chosen one."""
+    scores = net(batch["state"])
+    others = scores.masked_fill(F.one_hot(batch["action"], 3).bool(), -1e9).amax(1)
+    return F.relu(1.0 + others - chosen(net, batch)).mean()
+
+
+def consistent(net: nn.Module, _: nn.Module, batch: Batch) -> Tensor:
+    return F.mse_loss(chosen(net, batch), net(batch["next"]).max(1).values)
+
+
+@pytest.mark.parametrize("update", [under_no_grad, by_another, margin, consistent])
+def test_targets_without_gradients_and_other_losses(update: Any) -> None:
+    assert ask(RULE, learning(update)).outcome in (Outcome.PASS, Outcome.SKIP)
