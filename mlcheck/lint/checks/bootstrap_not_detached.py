@@ -104,14 +104,18 @@ def _is_discount(node: ast.AST) -> bool:
 
 def _plain(node: ast.expr) -> ast.expr:
     """`rewards` of `rewards.unsqueeze(1)` and `rewards[:, None]`."""
-    while isinstance(node, ast.Call | ast.Subscript):
-        inner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
-        if isinstance(node, ast.Subscript):
-            inner = node.value
-        if inner is None:
-            break
+    *_, last = _layers(node)
+    return last
+
+
+def _layers(node: ast.expr | None) -> Iterator[ast.expr]:
+    """It, then what its method is called of or its item taken from, and so on."""
+    while node is not None:
+        yield node
+        inner = node.value if isinstance(node, ast.Subscript) else None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            inner = node.func.value
         node = inner
-    return node
 
 
 def _is_switched_off(function: Function, node: ast.expr) -> bool:
@@ -174,9 +178,9 @@ def _is_maximised(function: Function, target: ast.expr) -> bool:
     held = _held(function, target)
     for node in function.nodes:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            inner = _plain(node.operand)
-            if inner is target or (isinstance(inner, ast.Name) and inner.id in held):
-                return True
+            for inner in _layers(node.operand):
+                if inner is target or (isinstance(inner, ast.Name) and inner.id in held):
+                    return True
     return False
 
 
