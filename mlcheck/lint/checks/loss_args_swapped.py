@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Facts, Loss
+from mlcheck.lint.facts import Facts, Loss, Place
 from mlcheck.lint.nodes import is_name, walk
+from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.values import Symbol, Tensor, Value, live
 
 LOOKS_AT = "loss"
@@ -55,9 +56,17 @@ def _taught_backwards(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 f"What is given as `{student}` has no gradient, and what is given as `{teacher}` has: "
                 "the student and the teacher are swapped",
-                losses[0].place.location,
-                help="give the student's scores first where this is called",
+                _asked_from(facts, losses[0].place).location,
+                help=f"the scores of the student belong to `{student}`, and those of the teacher to `{teacher}`",
+                related=(losses[0].place.location,),
             )
+
+
+def _asked_from(facts: Facts, place: Place) -> Place:
+    """The call of the function around it, where there is one that can be seen, and one only."""
+    loss = facts.sites.call_at(place)
+    calls = list(callers(facts.sites, loss.function)) if loss is not None and loss.function is not None else []
+    return calls[0].place if len(calls) == 1 else place
 
 
 def _behind(value: Value | None, named: re.Pattern[str]) -> str:
