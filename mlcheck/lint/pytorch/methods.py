@@ -115,12 +115,8 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
     if isinstance(owner, Object) and not bystanders.leaves_alone(owner, name):
         m.havoc(values)
     traces = graph.joined(m, traces_of(*values), owner)
-    result = Symbol(m.fresh(), "", split_of(*values) or _split(m, owner), traces)
+    result = Symbol(m.fresh(), "", split_of(*values) or containers.split_of_iterable(m, owner), traces)
     return datasets.answered(m, owner, name, args, kwargs, result) if isinstance(owner, Object) else result
-
-
-def _split(m: Machine, owner: Value) -> str:
-    return containers.split_of_iterable(m, owner)
 
 
 def _module(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
