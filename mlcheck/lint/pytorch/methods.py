@@ -183,10 +183,8 @@ def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, no
         freezing.freed_unseen(m)
     if name.startswith(_EXCHANGES) and modes.known_as_module(m, owner):
         freezing.freed_unseen(m)
-    if tables.is_table(owner) and (made := tables.method(m, owner, name, args, kwargs)) is not None:
+    if (made := tables.method(m, owner, name, args, kwargs)) is not None:
         return made
-    if name == "to_numpy" and (column := tables.values_of_field(owner)) is not None:
-        return column
     if gradients.is_optimizer(m, owner) and name in ("step", "zero_grad", "add_param_group", "state_dict"):
         return optimizers.call(m, owner, name, args, kwargs, node)
     if name == "zero_grad":

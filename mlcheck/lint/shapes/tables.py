@@ -51,7 +51,9 @@ def values_of_field(owner: Symbol) -> Symbol | None:
 
 def method(m: Machine, owner: Symbol, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """Another frame; a column that is taken out; or None."""
-    if owner.shape is None or "inplace" in kwargs:
+    if name == "to_numpy" and (field := values_of_field(owner)) is not None:
+        return field
+    if not is_table(owner) or owner.shape is None or "inplace" in kwargs:
         return None
     if name == "drop" and not args and set(kwargs) == {"columns"}:
         return _table(m, owner.shape.dims[0])
