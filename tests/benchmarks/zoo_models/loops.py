@@ -227,7 +227,7 @@ def distilled() -> dict[str, Any]:
         pupil.train()
         output = pupil(batch[0])
         with torch.no_grad():
-            wanted = teacher(batch[0])
+            wanted = teacher.to(batch[0].device)(batch[0])
         soft = F.kl_div(
             F.log_softmax(output / 2, 1), F.log_softmax(wanted / 2, 1), reduction="batchmean", log_target=True
         )

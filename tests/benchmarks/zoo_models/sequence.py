@@ -176,7 +176,7 @@ class SmallGPT(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         length = tokens.shape[1]
-        mask = nn.Transformer.generate_square_subsequent_mask(length)
+        mask = nn.Transformer.generate_square_subsequent_mask(length, device=tokens.device)
         x = self.tokens(tokens) + self.positions(torch.arange(length, device=tokens.device))
         return self.head(self.norm(self.blocks(x, mask=mask, is_causal=True)))
 
@@ -202,7 +202,7 @@ class Translator(nn.Module):
         self.head = nn.Linear(width, 12)
 
     def forward(self, source: Tensor, before: Tensor) -> Tensor:
-        mask = nn.Transformer.generate_square_subsequent_mask(before.shape[1])
+        mask = nn.Transformer.generate_square_subsequent_mask(before.shape[1], device=before.device)
         put = [self.positions(self.tokens(ids)) for ids in (source, before)]
         return self.head(self.transformer(*put, tgt_mask=mask, tgt_is_causal=True))
 
@@ -225,7 +225,7 @@ def tagger() -> dict[str, Any]:
         def forward(self, tokens: Tensor) -> Tensor:
             lengths = (tokens > 0).sum(1)
             packed = nn.utils.rnn.pack_padded_sequence(
-                self.embedding(tokens), lengths, batch_first=True, enforce_sorted=False
+                self.embedding(tokens), lengths.cpu(), batch_first=True, enforce_sorted=False
             )
             read = nn.utils.rnn.pad_packed_sequence(
                 self.lstm(packed)[0], batch_first=True, total_length=tokens.shape[1]
