@@ -11,7 +11,7 @@ from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.training import Optimizer
 
 LOOKS_AT = "optimizer"
-_COUNTED = pattern(r"\brange\(.*(?:updates?|iterations?|iters)\b|^(?:update|iteration)s? ")
+_COUNTED = pattern(r"\brange\(.*updates?\b|^updates? ")
 """A loop over the updates of an agent, each of which takes several steps."""
 _RESTARTS = pattern(r"load_state_dict|deepcopy|reset|reinit|\.apply\(|init_weights|clone")
 
