@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
@@ -21,6 +21,15 @@ def first_batches(trial: Trial, count: int) -> list[Any]:
     if not batches:
         raise NotMeasured("the training data is empty")
     return batches
+
+
+def evaluated_batch(trial: Trial) -> tuple[Callable[[Any], Any], Any]:
+    """The evaluation step, and the first batch of a fresh pass over the validation data."""
+    if trial.evaluate_step is None or trial.validation_batches is None:
+        raise NotMeasured("the trial has no evaluation step of its own")
+    for batch in trial.validation_batches():
+        return trial.evaluate_step, batch
+    raise NotMeasured("there is no validation data")
 
 
 def repeated_batches(trial: Trial) -> Iterator[Any]:

@@ -35,8 +35,8 @@ def of_other_module(sites: Sites) -> Iterator[tuple[Call, ast.expr, ast.expr, Ca
         clipped = _module_of(clip.argument("parameters", 0))
         if function is None or clipped is None:
             continue
-        steps = _within(function, "step")
-        if len(steps) != 1 or len(_within(function, "backward")) != 1 or steps[0].node.lineno < clip.node.lineno:
+        steps = calls_within(function, "step")
+        if len(steps) != 1 or len(calls_within(function, "backward")) != 1 or steps[0].node.lineno < clip.node.lineno:
             continue
         if len([call for call in sites.calls(*_CLIPS) if call.function is function]) != 1:
             continue
@@ -178,7 +178,7 @@ def _straight(line: ast.stmt) -> Iterator[ast.AST]:
             yield from _straight(inner)
 
 
-def _within(function: Function, name: str) -> list[Call]:
+def calls_within(function: Function, name: str) -> list[Call]:
     return [call for call in function.file.calls(name) if call.function is function]
 
 

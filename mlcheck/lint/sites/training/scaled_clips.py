@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
-from mlcheck.lint.sites.training.clipping import by_hand
+from mlcheck.lint.sites.training.clipping import by_hand, calls_within
 
 _UNSCALES = pattern(r"unscale|get_scale|inv_scale|\bscaler\b")
 _LIMITS = pattern(r"clamp|clip_?\(|\bmin\(|maximum\(|minimum\(|[^-]>|<")
@@ -32,21 +32,23 @@ def scaled_clips(sites: Sites) -> Iterator[Scaled]:
         function = clip.function
         if function is None or "unscale" in function.text or _UNSCALES.search(own.text) or not _LIMITS.search(own.text):
             continue
-        backwards = [(call, owner) for call in _calls(function, "backward") if (owner := _scaler(call)) is not None]
-        if len(backwards) != 1 or _calls(function, "get_scale"):
+        backwards = [
+            (call, owner) for call in calls_within(function, "backward") if (owner := _scaler(call)) is not None
+        ]
+        if len(backwards) != 1 or "get_scale" in function.text:
             continue
         backward, scaler = backwards[0]
         named = ast.dump(scaler)
-        steps = [call for call in _calls(function, "step") if call.owner is not None and ast.dump(call.owner) == named]
+        steps = [
+            call for call in calls_within(function, "step") if call.owner is not None and ast.dump(call.owner) == named
+        ]
         given = {ast.dump(argument) for argument in (*clip.node.args, *(word.value for word in clip.node.keywords))}
         if len(steps) != 1 or named in given or _is_off(clip, scaler):
             continue
-        if backward.node.lineno < clip.node.lineno < steps[0].node.lineno and _beside(function, clip, steps[0]):
+        if backward.node.lineno < clip.node.lineno < steps[0].node.lineno and _leads(
+            function.node.body, clip.node, steps[0].node
+        ):
             yield Scaled(clip, backward, scaler)
-
-
-def _calls(function: Function, method: str) -> list[Call]:
-    return [call for call in function.file.calls(method) if call.function is function]
 
 
 def _scaler(backward: Call) -> ast.expr | None:
@@ -66,12 +68,8 @@ def _is_off(clip: Call, scaler: ast.expr) -> bool:
     return any(isinstance(value, ast.Constant) and not value.value for value in enabled)
 
 
-def _beside(function: Function, clip: Call, step: Call) -> bool:
-    """Whether the clip runs before that step, whatever the precision."""
-    return _leads(function.node.body, clip.node, step.node)
-
-
 def _leads(block: list[ast.stmt], clip: ast.Call, step: ast.Call) -> bool:
+    """Whether the clip runs before that step, whatever the precision."""
     for line in block:
         if _stands_in(line, clip):
             if any(_is_statement(other, step) for other in block):

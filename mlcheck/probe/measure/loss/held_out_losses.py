@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import evaluated_batch
 from mlcheck.probe.measure.loss.losses import LossWatch
-from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.trial import Trial
 
@@ -30,14 +31,10 @@ class HeldOutLosses:
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one batch, whatever the limit
-        if trial.evaluate_step is None or trial.validation_batches is None:
-            raise NotMeasured("the trial has no evaluation step of its own")
-        batch = next(iter(trial.validation_batches()), None)
-        if batch is None:
-            raise NotMeasured("there is no validation data")
+        evaluate, batch = evaluated_batch(trial)
         watch = LossWatch()
         with watch:
-            trial.evaluate_step(copied(batch))
+            evaluate(copied(batch))
         calls = [call for call in watch.calls if call.kind == "cross_entropy"]
         return cls(len(calls), tuple(call.place for call in calls if _are_chances(call.input)))
 

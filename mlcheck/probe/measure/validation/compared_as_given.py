@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from mlcheck.probe.measure.drive import evaluated_batch
 from mlcheck.probe.measure.loss.comparisons import LOSSES
 from mlcheck.probe.measure.loss.written_pairs import SUBTRACTIONS
-from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import ModuleWatch
 from mlcheck.probe.measure.tree import copied, leaves
 from mlcheck.trial.trial import Trial
@@ -29,14 +30,10 @@ class ComparedAsGiven:
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one batch, whatever the limit
-        if trial.evaluate_step is None or trial.validation_batches is None:
-            raise NotMeasured("the trial has no evaluation step of its own")
-        batch = next(iter(trial.validation_batches()), None)
-        if batch is None:
-            raise NotMeasured("there is no validation data")
+        evaluate, batch = evaluated_batch(trial)
         modules, pairs = ModuleWatch(), _Pairs()
         with modules, pairs:
-            trial.evaluate_step(copied(batch))
+            evaluate(copied(batch))
         outputs = [tensor for call in modules.calls for _, tensor in leaves(call.output)]
         given = [(name, leaf) for name, leaf in leaves(batch) if leaf.is_floating_point()]
         return cls(
