@@ -67,8 +67,9 @@ def _is_filled_by_another(facts: Facts, clip: Call | None) -> bool:
 def _as_written(facts: Facts, walks: Mapping[Spot, list[Clip]]) -> Iterator[Finding]:
     """What the text places wrongly, where nothing is known of the gradients by then."""
     for each in after_step(facts.sites):
-        kinds = {grads.kind for clip in walks.get(each.clip.place.spot, ()) for grads in clip.grads}
-        unknown = "unknown" in kinds and kinds <= {"unknown", *_WHY}
+        followed = walks.get(each.clip.place.spot, ())
+        kinds = {grads.kind for clip in followed for grads in clip.grads}
+        unknown = not followed or ("unknown" in kinds and kinds <= {"unknown", *_WHY})
         if (each.always or unknown) and not _measures(each.clip):
             yield _misplaced("used", each.clip, each.step)
     for each in before_backward(facts.sites):

@@ -1,6 +1,7 @@
 """modules-in-list: layers kept in a plain list or dict, where `nn.Module` does not see them."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -9,15 +10,23 @@ from mlcheck.lint.nodes import is_attribute, is_name, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Context, File, Function, Sites
 from mlcheck.lint.sites.layers.by_hand import is_handed_out, is_handled
 from mlcheck.lint.sites.layers.holders import hidden_in_objects
-from mlcheck.lint.sites.layers.modules import CONTAINERS, flat, holds_parameters, module_classes, text_of, with_mixins
+from mlcheck.lint.sites.layers.modules import (
+    CONTAINERS,
+    flat,
+    holds_parameters,
+    module_classes,
+    moves_by_hand,
+    text_of,
+    with_mixins,
+)
 from mlcheck.lint.sites.layers.registering import registered_over
 from mlcheck.lint.sites.layers.variadic import keeps_arguments
 from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "module class"
-_REGISTERS = (
-    *("add_module(", "register_module(", "register_parameter("),
-    *("setattr(", "__dict__", "_modules", "_parameters"),
+_REGISTERS = re.compile(
+    r"add_module\(|register_module\(|register_parameter\(|setattr\(|__dict__|def \w*parameters\("
+    r"|(?:self|super\([^)]*\))\._(?:modules|parameters)\b|\._(?:modules|parameters)(?:\[[^\]\n]*\] = |\.update\()"
 )
 _READS = (
     *("len", "enumerate", "zip", "range", "reversed", "iter", "isinstance", "print", "sorted", "all", "any", "sum"),
@@ -40,8 +49,9 @@ def check(facts: Facts) -> Iterator[Finding]:
             if hidden and not _is_reached(facts.sites, cls, name):
                 function, assigned = hidden[0]
                 kind = "dict" if _is_dict(cls, assigned) else "list"
+                moved = "" if moves_by_hand(cls) else ", not moved"
                 yield Finding(
-                    f"`self.{name}` is a plain {kind}: its layers are not trained, not moved and not saved",
+                    f"`self.{name}` is a plain {kind}: its layers are not trained{moved} and not saved",
                     function.place(assigned.node).location,
                     help=f"wrap it in `{'nn.ModuleDict' if kind == 'dict' else 'nn.ModuleList'}` "
                     f"(`nn.Parameter{kind.title()}` for parameters)",
@@ -64,7 +74,7 @@ def _in_object(sites: Sites, cls: Class, name: str) -> Iterator[Finding]:
 def _is_reached(sites: Sites, cls: Class, name: str) -> bool:
     """Whether the layers may be registered, trained or moved in another way."""
     text = text_of(cls)
-    if any(word in text for word in _REGISTERS) or f"del self.{name}\n" in text:
+    if _REGISTERS.search(text) or f"del self.{name}\n" in text:
         return True
     return _is_registered(cls, name) or is_handled(sites, name) or is_handed_out(cls, name)
 

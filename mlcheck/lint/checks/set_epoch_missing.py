@@ -10,7 +10,8 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import UNKNOWN, Call, Class, File, Sites
 from mlcheck.lint.sites.data.epoch_samplers import heirs, shuffles
-from mlcheck.lint.sites.data.loaders import LOADER, loaders, trained_again
+from mlcheck.lint.sites.data.gone_over import trained_again
+from mlcheck.lint.sites.data.loaders import LOADER, loaders
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.ranks import is_for_evaluation, owned

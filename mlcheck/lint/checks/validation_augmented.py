@@ -173,16 +173,23 @@ def _is_meant(sites: Sites, held_out: Loader) -> bool:
 def _steps(loader: Loader) -> tuple[Origin | None, list[Origin]]:
     """The transforms of the loader's data, through the data set that it is a part of.
 
-    Of several public data sets, one of which a setting chooses: the first that is augmented.
+    Of several public data sets, one of which a setting chooses, maybe beside others: the first that is augmented.
     """
-    names = [name for data in loader.data for name in classes_of(data) if name.startswith(PUBLIC)]
-    if len(loader.data) > 1 and len(names) == len(set(names)) == len(loader.data):
+    if _is_choice(loader.data):
         each = [(data, _steps_of([data])) for data in loader.data]
         return next(((data, steps) for data, steps in each if any(map(is_random, steps))), each[0])
     return None, _steps_of(loader.data)
 
 
-def _steps_of(found: list[Origin]) -> list[Origin]:
+def _is_choice(found: list[Origin]) -> bool:
+    names = [name for data in found for name in classes_of(data) if name.startswith(PUBLIC)]
+    return len(names) == len(set(names)) > 1
+
+
+def _steps_of(found: list[Origin], depth: int = 3) -> list[Origin]:
+    if _is_choice(found) and depth:
+        each = [_steps_of([data], depth - 1) for data in found]
+        return next((steps for steps in each if any(map(is_random, steps))), each[0])
     if len(found) != 1:
         return []
     data, seen = found[0], set[int]()
@@ -193,7 +200,7 @@ def _steps_of(found: list[Origin]) -> list[Origin]:
         seen.add(id(data.node))
         whole = origins(data.file, data.node.args[0], data.context, data.entered)
         if len(whole) != 1:
-            return []
+            return _steps_of(whole, depth - 1) if _is_choice(whole) and depth else []
         data = whole[0]
     return transforms_of(data) or []
 

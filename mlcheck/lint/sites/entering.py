@@ -17,9 +17,13 @@ class Entered(NamedTuple):
     outer: Entered | None = None
 
     def given(self, name: str) -> tuple[ast.expr, bool] | None:
+        """What a parameter that is never assigned anew holds, and whether it is the default; None: cannot be told."""
+        return self.passed(name) if len(self.function.file.bindings(name, self.function.inner)) == 1 else None
+
+    def passed(self, name: str) -> tuple[ast.expr, bool] | None:
         """What the call gives for a parameter, and whether it is the default; None where that cannot be told."""
         names = list(self.function.parameters)
-        if name not in names or len(self.function.file.bindings(name, self.function.inner)) != 1:
+        if name not in names:
             return None
         position = names.index(name) - (1 if self.function.receiver else 0)
         value = self.call.argument(name, position)

@@ -150,7 +150,7 @@ def by_star(file: File, name: str, depth: int) -> Named:
             return f"{node.module}.{name}"
         if source is not None and name in source.names:
             found = file.sites.imported(file, node, name, depth - 1)
-            if found is not None and not isinstance(found, str):
+            if found is not None:
                 return found
     return None
 

@@ -122,7 +122,7 @@ def _bound(file: File, binding: Binding, item: int, entered: Entered | None) -> 
         yield Origin(file, binding.value, binding.context, item, entered)
     elif binding.kind == "param" and isinstance(binding.node, ast.arg):
         function = file.function_around(binding.context)
-        held = entered.given(binding.node.arg) if entered is not None and entered.function is function else None
+        held = entered.passed(binding.node.arg) if entered is not None and entered.function is function else None
         if held is not None and entered is not None and function is not None:
             value, is_default = held
             place = (file, function.defined.context) if is_default else (entered.call.file, entered.call.context)
@@ -161,7 +161,7 @@ def _call(origin: Origin, node: ast.Call) -> Iterator[Origin]:
     elif item < 0:
         last = last_name(node.func)
         if last in _THROUGH and not isinstance(named, Class):
-            yield from (Origin(file, argument, context) for argument in node.args)
+            yield from (Origin(file, argument, context, -1, entered) for argument in node.args)
         elif last in ("prepare", "to_device", "setup_dataloaders") and len(node.args) == 1:
             yield Origin(file, node.args[0], context)
     elif item < len(node.args) and (named in _GIVES_BACK or getattr(node.func, "attr", "") == "prepare"):

@@ -9,17 +9,19 @@ from functools import cached_property
 from mlcheck.core.dataclasses import dataclass
 from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import is_name, is_none, loads
-from mlcheck.lint.sites.data.fitting import fitted
+from mlcheck.lint.sites.data.gone_over import trained
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
-from mlcheck.lint.sites.origins import Origin, callers, origins
+from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
-from mlcheck.lint.sites.scopes import Context
 from mlcheck.lint.values import split_of_name
 
 LOADER = "torch.utils.data.DataLoader"
 PUBLIC = "torchvision.datasets."
 ITERABLE = "torch.utils.data.IterableDataset"
-_LOADERS = (LOADER, "determined.pytorch.DataLoader", "torch_geometric.loader.DataLoader")
+_LOADERS = (
+    *(LOADER, "determined.pytorch.DataLoader", "torch_geometric.loader.DataLoader"),
+    *("monai.data.DataLoader", "monai.data.ThreadDataLoader"),
+)
 _MAPS = frozenset(f"torch.utils.data.{name}" for name in ("TensorDataset", "Subset", "ConcatDataset", "random_split"))
 _HOOKS = {
     "train_dataloader": "train",
@@ -167,84 +169,3 @@ def loaders(sites: Sites) -> tuple[Loader, ...]:
     over = sites.once(trained) if calls else frozenset[int]()
     sites.seen["data loader"] = len(calls)
     return tuple(Loader(call, id(call.node) in over) for call in calls)
-
-
-def trained(sites: Sites) -> frozenset[int]:
-    """The nodes of the calls whose value a training loop runs over, and those of the functions that make it."""
-    return frozenset(node for node, _ in sites.once(_gone_over))
-
-
-def trained_again(sites: Sites) -> frozenset[int]:
-    """Those that the loop runs over once more in each turn of another loop around it."""
-    return frozenset(node for node, again in sites.once(_gone_over) if again)
-
-
-def _gone_over(sites: Sites) -> frozenset[tuple[int, bool]]:
-    found: set[tuple[int, bool]] = set()
-    for call in _backward_calls(sites):
-        for loop in call.loops:
-            over = loop.node.iter if isinstance(loop.node, ast.For | ast.AsyncFor) else None
-            outer = call.loops[-1].node if over is not None and loop is not call.loops[-1] else None
-            for node in (*(_iterated(over) if over is not None else ()), *_nexts(call, loop)):
-                for origin in origins(call.file, node, loop):
-                    again = outer is not None and not _is_made_in(origin, outer)
-                    ways = {id(origin.node), *(origin.entered.way if origin.entered is not None else ())}
-                    found |= {(way, again) for way in ways}
-    for origin in fitted(sites):
-        found.add((id(origin.node), False))
-        found |= {(way, False) for way in (origin.entered.way if origin.entered is not None else ())}
-    return frozenset(found)
-
-
-def _is_made_in(origin: Origin, loop: ast.AST) -> bool:
-    """Whether each turn of the loop makes its own."""
-    places = [origin.context, *([origin.entered.call.context] if origin.entered is not None else [])]
-    return any(outer.node is loop for place in places for outer in place.outwards())
-
-
-def _iterated(over: ast.expr) -> Iterator[ast.expr]:
-    """The loader in `loader`, `enumerate(loader)`, `tqdm(loader, ...)`, `zip(a, b)`."""
-    if isinstance(over, ast.Call):
-        yield over
-        for argument in over.args:
-            yield from _iterated(argument)
-    elif isinstance(over, ast.Name | ast.Attribute | ast.Subscript):
-        yield over
-
-
-def _nexts(backward: Call, loop: Context) -> Iterator[ast.expr]:
-    """What `next()` is asked of in a loop, on the way to the backward pass: `if step % 100 == 0:` leads elsewhere."""
-    way = set(backward.context.outwards())
-    for call in backward.file.calls("next"):
-        outwards = list(call.context.outwards())
-        if is_name(call.node.func, "next") and call.node.args and loop in outwards:
-            if all(each in way or each.kind in ("loop", "try") for each in outwards[: outwards.index(loop)]):
-                yield from _iterated(call.node.args[0])
-
-
-def _backward_calls(sites: Sites) -> Iterator[Call]:
-    """Calls of `backward`, and calls of the functions that make such calls, through two hands.
-
-    Where nothing on the way steps, the gradients are for something else: for maps of what the input counts.
-    """
-    found = [call for file in sites.mentioning(["backward("]) for call in file.calls("backward")]
-    todo = [(call, _steps(call)) for call in found]
-    seen: set[Function] = set()
-    for _ in range(3):
-        yield from (call for call, stepping in todo if stepping)
-        inside = [(call.function, stepping) for call, stepping in todo if call.function is not None and not call.loops]
-        functions = {function: stepping for function, stepping in inside if function not in seen}
-        seen |= functions.keys()
-        todo = [
-            (call, functions[function] or _steps(call))
-            for function in sorted(functions, key=_place)
-            for call in callers(sites, function)
-        ]
-
-
-def _steps(call: Call) -> bool:
-    return "step(" in call.file.text
-
-
-def _place(function: Function) -> tuple[str, int]:
-    return function.file.path, function.node.lineno

@@ -8,7 +8,8 @@ from functools import cached_property
 
 from mlcheck.core.dataclasses import dataclass
 from mlcheck.lint.nodes import last_name
-from mlcheck.lint.sites.data.loaders import Loader, hook_of, loaders, trained
+from mlcheck.lint.sites.data.gone_over import trained
+from mlcheck.lint.sites.data.loaders import Loader, hook_of, loaders
 from mlcheck.lint.sites.entering import Entered
 from mlcheck.lint.sites.model import OPEN, Call, Function
 from mlcheck.lint.sites.origins import Origin, callers, origins, returns

@@ -14,7 +14,8 @@ from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.origins import Origin, origins
 
 _DEPTH = 4
-_SPACES = ("torchvision.transforms.v2.", "torchvision.transforms.", "albumentations.")
+_MONAI = "monai.transforms."
+_SPACES = ("torchvision.transforms.v2.", "torchvision.transforms.", "albumentations.", "torchio.", _MONAI)
 _RANDOM = frozenset(
     [
         *("ColorJitter", "AutoAugment", "RandAugment", "TrivialAugmentWide", "AugMix", "MixUp", "CutMix"),
@@ -194,9 +195,14 @@ def _appended_above(origin: Origin, listed: ast.Name) -> list[Origin]:
 
 
 def is_random(step: Origin) -> bool:
-    """Whether a step draws anew each time: `RandomCrop`, `ColorJitter`, ..."""
+    """Whether a step draws anew each time: `RandomCrop`, `ColorJitter`, ...
+
+    A random crop of MONAI's is no augmentation alone: it is how a volume is made to fit.
+    """
     name = step.name
     last = name.rpartition(".")[2]
+    if name.startswith(_MONAI):
+        return last.startswith("Rand") and "Crop" not in last
     return name.startswith(_SPACES) and last not in _SETTLED and (last.startswith("Random") or last in _RANDOM)
 
 

@@ -59,15 +59,24 @@ def module_classes(sites: Sites) -> tuple[Class, ...]:
 
 def is_plain(cls: Class) -> bool:
     """A module whose bases are all known, and none of which registers or moves things in ways of its own."""
-    own = {"__setattr__", "__getattr__", "_apply", "parameters", "named_parameters", "register_module", "to", "cuda"}
+    return registers_as_usual(cls) and not moves_by_hand(cls)
+
+
+def registers_as_usual(cls: Class) -> bool:
+    """Whether the bases are all known, and none has ways of its own to register things or to tell of them."""
+    own = {"__setattr__", "__getattr__", "_apply", "parameters", "named_parameters", "register_module"}
     return all(is_module_name(name) or name in _HARMLESS for name in cls.libraries) and not any(
         name in base.methods for base in cls.line for name in own
     )
 
 
+def moves_by_hand(cls: Class) -> bool:
+    return any(name in base.methods for base in cls.line for name in ("to", "cuda"))
+
+
 def with_mixins(cls: Class) -> Iterator[Class]:
     """A module, and the classes it derives from that are none themselves: their `self` is the module."""
-    if is_plain(cls):
+    if registers_as_usual(cls):
         yield cls
         yield from (base for base in cls.line[1:] if base.libraries <= {"builtins.object"})
 

@@ -49,9 +49,12 @@ def kept_losses(sites: Sites) -> Iterator[KeptLoss]:
 def _kept(loop: LoopSite) -> Iterator[KeptLoss]:
     body = list(_opened(loop.node.body))
     losses = {number: _differentiated(line) for number, line in enumerate(body)}
+    holders = {number: _holder(line) for number, line in enumerate(body)}
     for at, line in enumerate(body):
         name, loss = _added(line)
-        for number in [number for number, each in losses.items() if each and each == loss]:
+        whole = isinstance(line, ast.Expr) and not _is_changed(loop.node, loss)
+        found = losses | {number: holder for number, holder in holders.items() if holder and whole}
+        for number in [number for number, each in found.items() if each and each == loss]:
             low, high = sorted([at, number])
             if any(stores(between, loss) for between in body[low + 1 : high]):
                 continue
@@ -96,13 +99,31 @@ def _grows_for_ever(cls: Class, name: str) -> bool:
 
 def _differentiated(line: ast.stmt) -> str:
     """`loss` of `loss.backward()` and `scaler.scale(loss).backward()`, which free the graph."""
+    owner = _goes_back_from(line)
+    return owner.id if isinstance(owner, ast.Name) else ""
+
+
+def _holder(line: ast.stmt) -> str:
+    """`output` of `output["loss"].backward()` and `output.loss.backward()`."""
+    owner = _goes_back_from(line)
+    held = owner.value if isinstance(owner, ast.Attribute | ast.Subscript) else None
+    return held.id if isinstance(held, ast.Name) and held.id != "self" else ""
+
+
+def _is_changed(loop: ast.For, holder: str) -> bool:
+    """Whether something in the loop may take the graph out of it: `output["loss"] = ...`, `output.pop("loss")`."""
+    changes = rf"\b{holder}(?:\[[^\]]*\]|\.\w+) = |\bdel {holder}\b|\b{holder}\.(?:pop|update|clear)\(|detach"
+    return re.search(changes, ast.unparse(loop)) is not None
+
+
+def _goes_back_from(line: ast.stmt) -> ast.expr | None:
     call = line.value if isinstance(line, ast.Expr) else None
     if not isinstance(call, ast.Call) or last_name(call.func) != "backward" or call.args or call.keywords:
-        return ""
+        return None
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     if isinstance(owner, ast.Call) and last_name(owner.func) == "scale" and len(owner.args) == 1:
         owner = owner.args[0]
-    return owner.id if isinstance(owner, ast.Name) else ""
+    return owner
 
 
 def _added(line: ast.stmt) -> tuple[str, str]:
