@@ -7,9 +7,17 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.data.pictures import before_copies, is_picture
+from mlcheck.lint.sites.data.pictures import before_copies, has_channels_last
 from mlcheck.lint.sites.latest import latest, origin, source
-from mlcheck.lint.sites.layers.dimensions import dimension, fed_to, of_linear, positions, projected, unpacked
+from mlcheck.lint.sites.layers.dimensions import (
+    dimension,
+    fed_to,
+    of_linear,
+    positions,
+    projected,
+    sizes_of_other,
+    unpacked,
+)
 from mlcheck.lint.sites.layers.feature_maps import is_joined_around
 from mlcheck.lint.sites.layers.heads import size_text, sizes_before_heads
 from mlcheck.lint.sites.layers.merging import (
@@ -51,7 +59,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 what = "its pixels come before its channels"
             elif _of_time_first(call, owner, sizes):
                 what = "the layer gives time first, and it is taken for the batch"
-            elif _from_picture(call, owner, sizes):
+            elif has_channels_last(call, owner, sizes):
                 what = "the picture has its channels last"
             else:
                 continue
@@ -74,8 +82,8 @@ def _parts(call: Call) -> tuple[ast.expr | None, list[ast.expr]]:
         owner, sizes = sizes[0], sizes[1:]
     else:
         owner = func.value
-    if len(sizes) == 1 and isinstance(sizes[0], ast.Tuple | ast.List):
-        sizes = list(sizes[0].elts)
+    if len(sizes) == 1:
+        sizes = list(sizes[0].elts) if isinstance(sizes[0], ast.Tuple | ast.List) else sizes_of_other(call, sizes[0])
     return before_copies(call.file, owner, call.context), sizes
 
 
@@ -99,8 +107,7 @@ def _merges_first(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
     """`(batch, heads, time, size)` as (batch, time, width), with the names that the sizes had before."""
     if len(sizes) != 3:
         return False
-    before = sizes_before_heads(call.file, owner, call.context)
-    return before is not None and before == [size_text(size) for size in sizes[:2]]
+    return [size_text(size) for size in sizes[:2]] in sizes_before_heads(call.file, owner, call.context)
 
 
 def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
@@ -252,14 +259,3 @@ def _factors(node: ast.expr) -> list[ast.expr]:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         return _factors(node.left) + _factors(node.right)
     return [node]
-
-
-def _from_picture(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
-    """Whether a picture (height, width, channels) is given the sizes of (channels, height, width)."""
-    texts = [ast.unparse(size) for size in sizes]
-    first = len(texts) - 3
-    if first not in (0, 1) or texts[first] not in ("3", "4") or texts[-1] == texts[first]:
-        return False
-    if first == 1 and texts[0] not in ("1", "-1"):
-        return False
-    return is_picture(call.file, owner, call.context, texts[first])

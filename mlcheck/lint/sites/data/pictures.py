@@ -7,7 +7,7 @@ import ast
 from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import latest, origin, source
-from mlcheck.lint.sites.model import Function
+from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.scopes import Context
 
 KEEPS = frozenset(
@@ -83,3 +83,14 @@ def _is_returned(file: File, node: ast.Name, context: Context, channels: str, de
     if len(returns) != 1 or not isinstance(returns[0], ast.Tuple) or found.item >= len(returns[0].elts):
         return False
     return is_picture(named.file, returns[0].elts[found.item], named.inner, channels, depth - 1)
+
+
+def has_channels_last(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
+    """Whether a picture (height, width, channels) is given the sizes of (channels, height, width)."""
+    texts = [ast.unparse(size) for size in sizes]
+    first = len(texts) - 3
+    if first not in (0, 1) or texts[first] not in ("3", "4") or texts[-1] == texts[first]:
+        return False
+    if first == 1 and texts[0] not in ("1", "-1"):
+        return False
+    return is_picture(call.file, owner, call.context, texts[first])

@@ -122,6 +122,14 @@ def unpacked(call: Call, owner: ast.Name) -> list[str]:
     return []
 
 
+def sizes_of_other(call: Call, node: ast.expr) -> list[ast.expr]:
+    """The sizes in `view(x.shape)`, where they have names: `batch, time, width = x.shape`."""
+    asked = node.func if isinstance(node, ast.Call) else node
+    if isinstance(asked, ast.Attribute) and asked.attr in ("shape", "size") and isinstance(asked.value, ast.Name):
+        return [ast.Name(name, ast.Load()) for name in unpacked(call, asked.value)]
+    return []
+
+
 def _is_same(call: Call, name: str, node: ast.Assign) -> bool:
     """Whether the name still holds what this statement gave it."""
     use = ast.Name(name, ast.Load(), lineno=call.node.lineno)

@@ -4,117 +4,214 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from mlcheck.lint.nodes import is_name
+from mlcheck.lint.sites.entering import Entered
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.latest import latest, source
-from mlcheck.lint.sites.model import Function
+from mlcheck.lint.sites.latest import latest, reaching
+from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.origins import returns
 from mlcheck.lint.sites.scopes import Context
 
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
-_PRODUCTS = ("torch.matmul",)
-_SAME = ("contiguous", "to", "type_as", "float", "half")
-_DEPTH = 5
+_PRODUCTS = ("torch.matmul", "torch.Tensor.matmul")
+_SAME = frozenset(["contiguous", "to", "type_as", "float", "half", "clone"])
+_CUTS = frozenset(["chunk", "split", "tensor_split"])
+_SWAPS = frozenset([("transpose", "1,2"), ("transpose", "2,1"), ("permute", "0,2,1,3"), ("swapaxes", "1,2")])
+_DEPTH = 8
 
 
-def sizes_before_heads(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> list[str] | None:
+class Held(NamedTuple):
+    """An expression where it stands; which item of it is meant (-1: all); how the function around it was entered."""
+
+    file: File
+    node: ast.expr
+    context: Context
+    entered: Entered | None = None
+    item: int = -1
+
+    def other(self, node: ast.expr) -> Held:
+        return self._replace(node=node, item=-1)
+
+
+def sizes_before_heads(file: File, node: ast.expr, context: Context) -> list[list[str]]:
     """`[batch, time]` where the tensor was viewed as (batch, time, heads, size) and then had its heads put first.
 
-    So is what attention makes of such values. None for everything else.
+    So is what attention makes of such values, with the sizes of values and queries. Nothing unless every way leads
+    there.
     """
-    stacked = _of_stacked(file, node, context)
-    if stacked is not None:
-        return stacked
-    found, context = _followed(file, node, context)
-    if depth == 0 or found is None:
-        return None
-    node = found
+    return _sizes(Held(file, node, context), _DEPTH)
+
+
+def _sizes(held: Held, depth: int) -> list[list[str]]:
+    found: list[list[str]] = []
+    for way in _ways(held, depth):
+        sizes = _of_expression(way, depth - 1) if depth else []
+        if not sizes:
+            return []
+        found += sizes
+    return found
+
+
+def _ways(held: Held, depth: int) -> Iterator[Held]:
+    """The expressions that may be meant, through names, items, arms of a choice and what a call brings."""
+    file, node, context, entered, item = held
+    if depth == 0:
+        return
+    if isinstance(node, ast.Name):
+        last = latest(file, node, context)
+        above = [b for b in reaching(file, node, context) if getattr(b.node, "end_lineno", 0) < node.lineno]
+        for binding in [last] if last is not None else above:
+            if binding.kind == "param" and isinstance(binding.node, ast.arg):
+                given = entered.passed(binding.node.arg) if entered is not None else None
+                if given is not None and not given[1] and entered is not None:
+                    call = entered.call
+                    yield from _ways(Held(call.file, given[0], call.context, entered.outer), depth - 1)
+            elif isinstance(binding.value, ast.expr) and binding.kind in ("value", "item"):
+                at = binding.item if binding.kind == "item" else item
+                yield from _ways(Held(file, binding.value, binding.context, entered, at), depth - 1)
+    elif isinstance(node, ast.IfExp):
+        for arm in (node.body, node.orelse):
+            yield from _ways(held._replace(node=arm), depth - 1)
+    elif isinstance(node, ast.Tuple | ast.List) and 0 <= item < len(node.elts):
+        yield from _ways(held.other(node.elts[item]), depth - 1)
+    elif isinstance(node, ast.Call) and (function := _function(held, node)) is not None:
+        through = Entered(function, Call(file, node, context), entered)
+        for returned in returns(function):
+            yield from _ways(Held(function.file, returned, function.inner, through, item), depth - 1)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
+        yield from _ways(held.other(node.func.value), depth - 1)
+    else:
+        yield held
+
+
+def _function(held: Held, node: ast.Call) -> Function | None:
+    """The function of the project that is called: `self.split_heads(x)`, and `self.attend(q, k, v)` of a part."""
+    named = held.file.resolve(node.func, held.context)
+    around = held.file.function_around(held.context)
+    if named is None and around is not None and around.cls is not None and isinstance(node.func, ast.Attribute):
+        if is_name(node.func.value, around.receiver):
+            named = around.cls.find(node.func.attr) or _made_once(around.cls, node.func.attr)
+    return named.find("forward") if isinstance(named, Class) else named if isinstance(named, Function) else None
+
+
+def _made_once(cls: Class, name: str) -> Class | None:
+    """The class of the project of `self.attend = Attention(...)`."""
+    sets = [assigned for _, assigned in cls.attribute(name)]
+    value = sets[0].value if len(sets) == 1 else None
+    named = cls.file.resolve(value.func, sets[0].context) if isinstance(value, ast.Call) else None
+    return named if isinstance(named, Class) else None
+
+
+def _of_expression(held: Held, depth: int) -> list[list[str]]:
+    node = held.node
+    if (stacked := _of_stacked(held, depth)) is not None:
+        return [stacked]
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-        return sizes_before_heads(file, node.right, context, depth - 1)
-    if not isinstance(node, ast.Call):
-        return None
-    named = file.resolve(node.func, context)
+        return _product(held, node.left, node.right, depth)
+    if not isinstance(node, ast.Call) or held.item >= 0:
+        return []
+    named = held.file.resolve(node.func, held.context)
     if named == _ATTENTION:
-        value = node.args[2] if len(node.args) > 2 else next((k.value for k in node.keywords if k.arg == "value"), None)
-        return sizes_before_heads(file, value, context, depth - 1) if value is not None else None
+        value, query = (_argument(node, *place) for place in ((2, "value"), (0, "query")))
+        values = _sizes(held.other(value), depth) if value is not None else []
+        return values + (_sizes(held.other(query), depth) if values and query is not None else [])
     if named in _PRODUCTS and len(node.args) == 2:
-        return sizes_before_heads(file, node.args[1], context, depth - 1)
-    function = named if isinstance(named, Function) else _own_method(file, node, context)
-    if function is not None:
-        given = list(returns(function))
-        return sizes_before_heads(function.file, given[0], function.inner, depth - 1) if len(given) == 1 else None
-    return _swapped(file, node, context)
+        return _product(held, *node.args, depth)
+    if named == "torch.einsum" and len(node.args) == 3:
+        return _sizes(held.other(node.args[2]), depth) if _keeps_order(node.args[0]) else []
+    return _swapped(held, node, depth)
 
 
-def _followed(file: File, node: ast.expr, context: Context) -> tuple[ast.expr | None, Context]:
-    """Through names, also of one of several values, and through calls that change no shape."""
-    for _ in range(_DEPTH):
-        node, context = source(file, node, context)
-        if isinstance(node, ast.Name):
-            found = latest(file, node, context)
-            if found is None or found.kind != "item" or not isinstance(found.value, ast.Tuple | ast.List):
-                return None, context
-            if not 0 <= found.item < len(found.value.elts):
-                return None, context
-            node, context = found.value.elts[found.item], found.context
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
-            node = node.func.value
-        else:
-            return node, context
-    return None, context
+def _argument(node: ast.Call, position: int, name: str) -> ast.expr | None:
+    if len(node.args) > position:
+        return node.args[position]
+    return next((keyword.value for keyword in node.keywords if keyword.arg == name), None)
 
 
-def _of_stacked(file: File, node: ast.expr, context: Context) -> list[str] | None:
+def _product(held: Held, weights: ast.expr, values: ast.expr, depth: int) -> list[list[str]]:
+    """Of `weights @ values`, also with the sizes of the queries that the weights were computed from."""
+    found = _sizes(held.other(values), depth)
+    return found + (_of_queries(held.other(weights), depth) if found else [])
+
+
+def _of_queries(held: Held, depth: int) -> list[list[str]]:
+    """Of `q` in `softmax(self.drop(q @ k.transpose(-2, -1)) / scale)`."""
+    for way in _ways(held, depth):
+        node = way.node
+        if isinstance(node, ast.BinOp):
+            deeper = _sizes if isinstance(node.op, ast.MatMult) else _of_queries
+            return deeper(way.other(node.left), depth - 1) if depth else []
+        if isinstance(node, ast.Call) and depth:
+            if way.file.resolve(node.func, way.context) in _PRODUCTS and node.args:
+                return _sizes(way.other(node.args[0]), depth - 1)
+            method = isinstance(node.func, ast.Attribute) and node.func.attr in ("softmax", "masked_fill", "mul", "div")
+            first = node.func.value if method and isinstance(node.func, ast.Attribute) else None
+            library = isinstance(way.file.resolve(node.func, way.context), str)
+            first = node.args[0] if node.args and (library or first is None) else first
+            return _of_queries(way.other(first), depth - 1) if first is not None else []
+    return []
+
+
+def _keeps_order(equation: ast.expr) -> bool:
+    """Whether `"bhqk,bhkd->bhqd"` keeps batch and heads in front, and what values have behind."""
+    text = equation.value.replace(" ", "") if isinstance(equation, ast.Constant) and type(equation.value) is str else ""
+    match = re.fullmatch(r"(\w)(\w)(\w)(\w),(\w{4})->(\w{4})", text)
+    return match is not None and match[5] == match[1] + match[2] + match[4] + match[6][3] == match[6][:2] + match[5][2:]
+
+
+def _of_stacked(held: Held, depth: int) -> list[str] | None:
     """`q, k, v = x.reshape(b, t, 3, heads, size).permute(2, 0, 3, 1, 4).unbind(0)`, or `q = stacked[0]` of such."""
-    node, context = source(file, node, context)
+    node = held.node
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        node = node.value
-    elif isinstance(node, ast.Name) and (found := latest(file, node, context)) is not None and found.kind == "item":
-        if not isinstance(found.value, ast.expr):
-            return None
-        node, context = found.value, found.context
+        whole = held.other(node.value)
+    elif held.item >= 0:
+        whole = held.other(node)
     else:
         return None
+    made = list(_ways(whole, depth))
+    node = made[0].node if len(made) == 1 else node
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "unbind":
-        node = node.func.value
-    made, context = source(file, node, context)
-    if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute) or made.func.attr != "permute":
+        made = list(_ways(made[0].other(node.func.value), depth)) if made else []
+        node = made[0].node if len(made) == 1 else node
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "permute":
         return None
-    view, _ = source(file, made.func.value, context)
-    sizes = _view_sizes(view)
-    order = ",".join(ast.unparse(arg) for arg in made.args)
-    return [size_text(size) for size in sizes[:2]] if len(sizes) == 5 and order == "2,0,3,1,4" else None
+    sizes = _viewed(made[0].other(node.func.value), depth) if made else []
+    order = ",".join(ast.unparse(arg) for arg in node.args)
+    return sizes[0][:2] if len(sizes) == 1 and len(sizes[0]) == 5 and order == "2,0,3,1,4" else None
 
 
-def _view_sizes(view: ast.expr) -> list[ast.expr]:
-    """The sizes that a `view` or `reshape` asks for."""
-    if not isinstance(view, ast.Call) or not isinstance(view.func, ast.Attribute):
-        return []
-    if view.func.attr not in ("view", "reshape"):
-        return []
-    return list(view.args[0].elts) if len(view.args) == 1 and isinstance(view.args[0], ast.Tuple) else view.args
-
-
-def _own_method(file: File, node: ast.Call, context: Context) -> Function | None:
-    """`self.split_heads(...)`."""
-    around = file.function_around(context)
-    if around is None or around.cls is None or not isinstance(node.func, ast.Attribute):
-        return None
-    own = is_name(node.func.value, around.receiver)
-    return around.cls.find(node.func.attr) if own else None
-
-
-def _swapped(file: File, node: ast.Call, context: Context) -> list[str] | None:
+def _swapped(held: Held, node: ast.Call, depth: int) -> list[list[str]]:
     """`x.view(b, t, heads, size).transpose(1, 2)`, `....permute(0, 2, 1, 3)`."""
     func = node.func
-    if not isinstance(func, ast.Attribute) or node.keywords:
-        return None
     order = re.sub(r"[()\s]", "", ",".join(ast.unparse(arg) for arg in node.args))
-    if (func.attr, order) not in (("transpose", "1,2"), ("transpose", "2,1"), ("permute", "0,2,1,3")):
-        return None
-    sizes = [size_text(size) for size in _view_sizes(source(file, func.value, context)[0])]
-    return sizes[:2] if len(sizes) == 4 and sizes[1] != sizes[2] else None  # of one size, either may be the sequence
+    if not isinstance(func, ast.Attribute) or node.keywords or (func.attr, order) not in _SWAPS:
+        return []
+    found = _viewed(held.other(func.value), depth)
+    # of one size, either may be the sequence
+    return [sizes[:2] for sizes in found] if all(len(s) == 4 and s[1] != s[2] for s in found) else []
+
+
+def _viewed(held: Held, depth: int) -> list[list[str]]:
+    """The sizes that it is viewed with, on every way; what is cut along the last dimension keeps the others."""
+    found = []
+    for way in _ways(held, depth):
+        node = way.node
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CUTS:
+            last = _argument(node, 1, "dim")
+            if way.item < 0 or last is None or ast.unparse(last) != "-1" or not depth:
+                return []
+            found += _viewed(way.other(node.func.value), depth - 1)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and way.item < 0:
+            asked = node.args[0].elts if len(node.args) == 1 and isinstance(node.args[0], ast.Tuple) else node.args
+            if node.func.attr not in ("view", "reshape"):
+                return []
+            found.append([size_text(size) for size in asked])
+        else:
+            return []
+    return found
 
 
 def size_text(size: ast.expr) -> str:
