@@ -11,6 +11,7 @@ from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.layers.modules import text_of
 from mlcheck.lint.sites.origins import returns
 from mlcheck.lint.sites.training.lightning import answers
+from mlcheck.lint.sites.training.lightning_schedules import is_lightning, is_plain_lightning, switched_off
 from mlcheck.lint.sites.training.refusals import refused
 
 LOOKS_AT = "Lightning module"
@@ -22,12 +23,13 @@ _WATCHERS = tuple(
     for name in ("ModelCheckpoint", "EarlyStopping")
 )
 _TOLD = pattern(r"(?<!\.)\bautomatic_optimization['\"]?\s*[=:]\s*False")
+_STEPS = (".step(", ".optimizers(", "toggle_optimizer", "super().tr")
 _CUTS = ("item", "detach", "cpu_item", "tolist", "numpy")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _past_fabric(facts)
-    modules = [cls for cls in facts.sites.classes if _is_lightning(cls)]
+    modules = [cls for cls in facts.sites.classes if is_lightning(cls)]
     facts.sites.seen[LOOKS_AT] = len(modules)
     yield from _monitored(facts.sites, modules)
     yield from refused(facts.sites, modules)
@@ -77,7 +79,7 @@ def _logged(sites: Sites, modules: list[Class]) -> frozenset[str]:
     """The names of all metrics that are logged; none where one is not written out, or others may log."""
     found = {"epoch", "step"}
     trained = [cls for cls in sites.classes if "training_step" in cls.methods]
-    if any(_others(cls) for cls in (*modules, *trained)) or any(sites.mentioning([*_LOG_MANY])):
+    if not all(map(is_plain_lightning, (*modules, *trained))) or any(sites.mentioning([*_LOG_MANY])):
         return frozenset()
     for file in sites.mentioning([".log("]):
         for call in file.calls("log"):
@@ -88,11 +90,6 @@ def _logged(sites: Sites, modules: list[Class]) -> frozenset[str]:
                 return frozenset()
             found |= {name, f"{name}_step", f"{name}_epoch"}
     return frozenset(found) if len(found) > 2 else frozenset()
-
-
-def _others(cls: Class) -> bool:
-    """Whether bases that are not known may log as well."""
-    return any(not _is_lightning_name(name) and name != "builtins.object" for name in cls.libraries)
 
 
 def _past_fabric(facts: Facts) -> Iterator[Finding]:
@@ -114,34 +111,18 @@ def _past_fabric(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _is_lightning(cls: Class) -> bool:
-    return any(map(_is_lightning_name, cls.libraries))
-
-
-def _is_lightning_name(name: str) -> bool:
-    return name.rpartition(".")[2] == "LightningModule" and "lightning" in name
-
-
 def _unstepped(cls: Class, step: Function) -> Iterator[Finding]:
     """Automatic optimization is off for certain, and no method of the class, nor what it calls, steps anything."""
     text = text_of(cls)
-    switched = [assigned for _, assigned in cls.attribute("automatic_optimization")]
-    chosen = any(outer.kind in ("if", "try") for each in switched for outer in each.context.outwards())
-    off = bool(switched) and all(cls.file.constant(each.value, each.context) is False for each in switched)
-    plain = all(_is_lightning_name(name) or name == "builtins.object" for name in cls.libraries)
-    if (
-        off
-        and plain
-        and not chosen
-        and not any(word in text for word in (".step(", ".optimizers(", "toggle_optimizer", "super().tr"))
-    ):
+    switched = switched_off(cls) if is_plain_lightning(cls) else None
+    if switched is not None and not any(word in text for word in _STEPS):
         if not any(isinstance(node, ast.Call) and _is_of_project(cls, node, step) for node in walk(step.node)):
             yield Finding(
                 "Automatic optimization is off, and nothing here steps an optimizer: no weight changes",
                 step.place().location,
                 help="`optimizer = self.optimizers()`, `optimizer.zero_grad()`, `self.manual_backward(loss)`, "
                 "`optimizer.step()`; or leave `automatic_optimization` on",
-                related=(cls.file.place(switched[0].node, switched[0].context).location,),
+                related=(cls.file.place(switched.node, switched.context).location,),
             )
 
 

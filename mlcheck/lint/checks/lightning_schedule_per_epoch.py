@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Class, Context, File
-from mlcheck.lint.sites.origins import Origin, origins, returns
+from mlcheck.lint.sites import Class
+from mlcheck.lint.sites.origins import Origin, returns
+from mlcheck.lint.sites.training.lightning_schedules import is_lightning, schedules
 
 LOOKS_AT = "Lightning schedule"
 WORDS = ("LightningModule",)
@@ -22,14 +23,13 @@ def check(facts: Facts) -> Iterator[Finding]:
     seen = 0
     for cls in facts.sites.classes:
         configure = cls.methods.get("configure_optimizers")
-        lightning = any(name.rpartition(".")[2] == "LightningModule" and "lightning" in name for name in cls.libraries)
-        if configure is None or not lightning:
+        if configure is None or not is_lightning(cls):
             continue
         seen += 1
         if "interval" in configure.text or _steps_itself(cls):
             continue
         for answer in returns(configure):
-            for schedule in _schedules(cls.file, answer, configure.inner):
+            for schedule in schedules(cls.file, answer, configure.inner, per_epoch=True):
                 if _counts_batches(schedule):
                     yield Finding(
                         "This schedule counts batches, and Lightning steps it once an epoch: most is never reached",
@@ -45,46 +45,6 @@ def _steps_itself(cls: Class) -> bool:
     return any(name in base.methods for base in cls.line for name in ("lr_scheduler_step", "optimizer_step")) or any(
         word in base.file.text for base in cls.line for word in ("automatic_optimization", "lr_schedulers()")
     )
-
-
-def _schedules(file: File, answer: ast.expr, context: Context) -> Iterator[Origin]:
-    """The schedules in `[optimizer], [schedule]` and in `{"optimizer": ..., "lr_scheduler": schedule}`."""
-    parts: list[ast.expr] = []
-    found, context = file.value(answer, context)
-    if isinstance(found, ast.Tuple) and len(found.elts) == 2:
-        second, context = file.value(found.elts[1], context)
-        parts = second.elts if isinstance(second, ast.List | ast.Tuple) else []
-    elif isinstance(found, ast.Dict):
-        parts = [value for key, value in zip(found.keys, found.values, strict=True) if _is_key(key, "lr_scheduler")]
-    for part in parts:
-        held, where = file.value(part, context)
-        if isinstance(held, ast.Dict):
-            if not all(_leaves_interval(file, value, where) for value in _spread(held)):
-                continue
-            inner = [value for key, value in zip(held.keys, held.values, strict=True) if _is_key(key, "scheduler")]
-            yield from (origin for node in inner for origin in origins(file, node, where))
-        else:
-            yield from origins(file, held, where)
-
-
-def _spread(table: ast.Dict) -> list[ast.expr]:
-    """`settings` of `{"scheduler": schedule, **settings}`."""
-    return [value for key, value in zip(table.keys, table.values, strict=True) if key is None]
-
-
-def _leaves_interval(file: File, settings: ast.expr, context: Context) -> bool:
-    """Whether settings that are spread into the answer let Lightning step once an epoch, by default at least."""
-    for origin in origins(file, settings, context):
-        node = origin.node.values[-1] if isinstance(origin.node, ast.BoolOp) else origin.node
-        if not isinstance(node, ast.Dict) or _spread(node):
-            return False
-        if any(_is_key(k, "interval") and not _is_key(v, "epoch") for k, v in zip(node.keys, node.values, strict=True)):
-            return False
-    return True
-
-
-def _is_key(node: ast.expr | None, wanted: str) -> bool:
-    return isinstance(node, ast.Constant) and node.value == wanted
 
 
 def _counts_batches(schedule: Origin) -> bool:

@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import last_name, loads, reads_of, walk
 from mlcheck.lint.sites import Binding, Call, Class, File, Function, canonical
 from mlcheck.lint.sites.origins import callers, returns
+from mlcheck.lint.sites.training.lightning_schedules import never_moved
 from mlcheck.lint.sites.training.optimizers import OPTIMIZERS, SCHEDULERS, around, optimizers
 from mlcheck.lint.sites.training.read_elsewhere import is_read_in, is_spoken, leaves_be, only_asked
 from mlcheck.lint.sites.training.twin_schedules import given_another
@@ -21,7 +22,7 @@ WORDS = ("schedule", "LR", "WarmRestarts")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    yield from first_of_each_line(chain(_left_behind(facts), _idle(facts), _of_another(facts)))
+    yield from first_of_each_line(chain(_left_behind(facts), _idle(facts), _of_another(facts), _by_hand(facts)))
 
 
 def _idle(facts: Facts) -> Iterator[Finding]:
@@ -59,6 +60,17 @@ def _of_another(facts: Facts) -> Iterator[Finding]:
             call.place.location,
             help=f"give it `{lost}`",
             related=(left.place.location,),
+        )
+
+
+def _by_hand(facts: Facts) -> Iterator[Finding]:
+    """`automatic_optimization = False`: Lightning leaves the schedules to the module as well."""
+    for made, configure in never_moved(facts.sites):
+        yield Finding(
+            "Automatic optimization is off, so nothing steps this schedule: the learning rate never changes",
+            made.file.place(made.node, made.context).location,
+            help="`self.lr_schedulers().step()` in `on_train_epoch_end`",
+            related=(configure.place().location,),
         )
 
 
