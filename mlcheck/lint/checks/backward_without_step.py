@@ -151,10 +151,17 @@ def _seen(facts: Facts) -> Iterator[Finding]:
                 continue
             before = first.setdefault(key, backward)
             again = backward.when.later_turn(before.when) is not None or _is_in_step_of_framework(backward)
-            if key in told or not again or _may_step(facts, optimizer):
+            if key in told or not again or _may_step(facts, optimizer) or _has_heir(facts, backward, optimizer):
                 continue
             told.add(key)
             yield _of_no_use(optimizer.name, before.place.location, optimizer.place.location)
+
+
+def _has_heir(facts: Facts, backward: Backward, optimizer: Optimizer) -> bool:
+    """Whether the function of the backward pass steps one of the same name, which has taken its place by then."""
+    steps = (step for step in facts.steps if step.place.symbol == backward.place.symbol)
+    heirs = (facts.training.optimizers.get(step.key) for step in steps if step.place.path == backward.place.path)
+    return any(heir is not None and heir.name == optimizer.name for heir in heirs)
 
 
 def _is_in_step_of_framework(backward: Backward) -> bool:

@@ -112,9 +112,17 @@ def _leaf(sites: Sites, cls: Class, name: str, function: Function, assigned: Att
         keyword.arg == "requires_grad" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
         for keyword in node.keywords
     )
-    if not asks or last not in FACTORIES or _used_elsewhere(sites, cls, name):
+    if not asks or last not in FACTORIES or _used_elsewhere(sites, cls, name) or _is_placeholder(cls, name):
         return ""
     return "requires a gradient but is not an `nn.Parameter`"
+
+
+def _is_placeholder(cls: Class, name: str) -> bool:
+    """Whether a method puts what it is given in its place: `def set_target(self, target): self.target = target`."""
+    return any(
+        isinstance(assigned.value, ast.Name) and assigned.value.id in function.parameters
+        for function, assigned in cls.attributes[name]
+    )
 
 
 def _used_elsewhere(sites: Sites, cls: Class, name: str) -> bool:
