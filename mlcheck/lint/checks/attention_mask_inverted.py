@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.layers.attention_masks import ATTENTION, inverted_masks
+from mlcheck.lint.sites.layers.filled_scores import hidden_by_fill
+from mlcheck.lint.sites.layers.mask_meanings import OPPOSITE
 
 LOOKS_AT = "attention"
-WORDS = ("Transformer", "MultiheadAttention", "scaled_dot_product_attention", "padding_mask")
+WORDS = ("Transformer", "MultiheadAttention", "scaled_dot_product_attention", "padding_mask", "masked_fill", "where")
 _WHAT = {
     "past": "the places up to each one",
     "future": "the places after each one",
@@ -26,5 +28,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             f"{'layer does not look' if hides else 'function looks'}",
             found.call.place.location,
             help=f"invert it: `~{found.name}`",
+            related=(made.file.place(made.node, made.context).location,),
+        )
+    for hidden in hidden_by_fill(facts.sites):
+        made = hidden.made
+        yield Finding(
+            f"This hides {_WHAT[hidden.true_for]} from attention and leaves {_WHAT[OPPOSITE[hidden.true_for]]}: "
+            "the mask is inverted",
+            hidden.call.place.location,
+            help="invert the mask, or fill where it is false",
             related=(made.file.place(made.node, made.context).location,),
         )

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
-from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import before_methods, last_name
-from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.latest import source
+from mlcheck.lint.nodes import last_name
+from mlcheck.lint.sites.layers.mask_meanings import true_for
 from mlcheck.lint.sites.model import OPEN, Call, Class
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
-from mlcheck.lint.sites.scopes import Context
 
 _SDPA = "torch.nn.functional.scaled_dot_product_attention"
 _LAYERS = ("torch.nn.Transformer", "torch.nn.MultiheadAttention")
 ATTENTION = (_SDPA, *_LAYERS, "torch.nn.TransformerEncoderLayer", "torch.nn.TransformerDecoderLayer")
 _TRIANGLES = ("attn_mask", "src_mask", "tgt_mask", "mask")
 _PADDINGS = ("key_padding_mask", "src_key_padding_mask", "tgt_key_padding_mask", "memory_key_padding_mask")
-_AS_IT_IS = frozenset(
-    ["to", "cuda", "unsqueeze", "squeeze", "expand", "repeat", "contiguous", "detach", "clone", "view"]
-)
-_OPPOSITE = {"past": "future", "future": "past", "tokens": "padding", "padding": "tokens"}
-_PAD = pattern(r"(?:^|_)pad(?:_|$|ding)|^pad|PAD")
-_OTHERS = pattern(r"mask|valid|attention|hidden|pad", re.IGNORECASE)
-"""What is compared, if it is no numbers of tokens."""
-_DEPTH = 8
 
 
 class Inverted(NamedTuple):
@@ -53,7 +41,7 @@ def _of_call(call: Call) -> Iterator[Inverted]:
     for name, wrong in _wrong_for(call).items():
         mask = call.argument(name, 3) if call.name == _SDPA else call.argument(name)
         if isinstance(mask, ast.expr) and mask is not OPEN:
-            found = [(each, _true_for(each, _DEPTH)) for each in origins(call.file, mask, call.context)]
+            found = [(each, true_for(each)) for each in origins(call.file, mask, call.context)]
             meant = {meaning for _, meaning in found}
             if len(meant) == 1 and meant <= wrong:
                 yield Inverted(call, name, meant.pop(), found[0][0])
@@ -80,57 +68,3 @@ def _kind(call: Call) -> str:
 
 def _maker(made: Origin) -> ast.expr:
     return made.node.func if isinstance(made.node, ast.Call) else made.node
-
-
-def _true_for(mask: Origin, depth: int) -> str:
-    """`past` or `future` of each place, `tokens` or `padding`: where a boolean mask is true; "" if not known."""
-    node, context = source(mask.file, before_methods(mask.node, _AS_IT_IS), mask.context)
-    node = before_methods(node, _AS_IT_IS)
-    if depth == 0:
-        return ""
-    further = origins(mask.file, node, context, mask.entered)
-    if len(further) == 1 and further[0].node is not node:
-        return _true_for(further[0], depth - 1)
-    here = Origin(mask.file, node, context, -1, mask.entered)
-    match node:
-        case (
-            ast.UnaryOp(op=ast.Invert(), operand=inner) | ast.Call(func=ast.Attribute(value=inner, attr="logical_not"))
-        ):
-            return _OPPOSITE.get(_true_for(here._replace(node=inner), depth - 1), "")
-        case ast.Call(func=ast.Attribute(value=inner, attr="bool"), args=[]):
-            inside = here._replace(node=inner)
-            return _triangle(inside) or _true_for(inside, depth - 1)
-        case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq() as op], comparators=[right]):
-            same = _compared(here, left, right, mask.file, context)
-            return _OPPOSITE.get(same, "") if isinstance(op, ast.NotEq) else same
-        case ast.Call():
-            return _triangle(here) if "bool" in ast.unparse(node) else ""
-    return ""
-
-
-def _compared(here: Origin, left: ast.expr, right: ast.expr, file: File, context: Context) -> str:
-    """What `left == right` is true for."""
-    number = file.constant(right, context)
-    triangle = _triangle(here._replace(node=left)) if number in (0, 1) else ""
-    if triangle:
-        return triangle if number == 1 else _OPPOSITE[triangle]
-    is_number = isinstance(number, int) and not isinstance(number, bool) and number in (0, 1)
-    if _OTHERS.search(last_name(left)) or not isinstance(left, ast.Name | ast.Attribute):
-        return ""
-    return "padding" if is_number or _PAD.search(last_name(right)) else ""
-
-
-def _triangle(made: Origin) -> str:
-    """`torch.tril(torch.ones(n, n))`, `torch.ones(n, n).triu(1)`."""
-    node, context = source(made.file, before_methods(made.node, _AS_IT_IS), made.context)
-    name = last_name(node.func) if isinstance(node, ast.Call) else ""
-    if not isinstance(node, ast.Call) or name not in ("tril", "triu"):
-        return ""
-    call = Call(made.file, node, context)
-    of_torch = made.file.called(node, context) == f"torch.{name}"
-    inner = call.argument("input", 0) if of_torch else getattr(node.func, "value", None)
-    ones = source(made.file, inner, context)[0] if isinstance(inner, ast.expr) else None
-    if ones is None or made.file.called(before_methods(ones, {*_AS_IT_IS, "bool"}), context) != "torch.ones":
-        return ""
-    diagonal = call.constant("diagonal", 1 if of_torch else 0, default=0)
-    return {("tril", 0): "past", ("triu", 1): "future"}.get((name, diagonal), "") if isinstance(diagonal, int) else ""

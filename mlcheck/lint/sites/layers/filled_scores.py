@@ -1,0 +1,70 @@
+"""Scores of attention that are filled where a mask is true: `scores.masked_fill(mask, -inf)`, written by hand."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.layers.mask_meanings import TAKES_PART, true_for
+from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.project import Sites
+
+_INFINITE = pattern(
+    r"-(?:float\(['\"]\+?inf|\w+\.inf)|float\(['\"]-inf|finfo\([^)]*\)\.min|-torch\.finfo\([^)]*\)\.max"
+)
+_LOW = -1000
+_NAMES = ("masked_fill", "masked_fill_", "where")
+
+
+class Hidden(NamedTuple):
+    """The call that fills, what its mask is true for though that takes part, and where the mask is made."""
+
+    call: Call
+    true_for: str
+    made: Origin
+
+
+def hidden_by_fill(sites: Sites) -> Iterator[Hidden]:
+    """Where scores that a softmax takes become minus infinity for what takes part, and not for what is left out."""
+    for file in sites.mentioning(["masked_fill", ".where("]):
+        for call in file.calls(*_NAMES) if "softmax" in file.text else ():
+            function = call.function
+            if function is None or "softmax" not in function.text:
+                continue
+            mask, when_true = _mask(call)
+            if mask is None:
+                continue
+            for made in origins(file, mask, call.context):
+                meant = true_for(made, numbers=True)
+                if meant and (meant in TAKES_PART) is when_true:
+                    yield Hidden(call, meant, made)
+                    break
+
+
+def _mask(call: Call) -> tuple[ast.expr | None, bool]:
+    """The mask of a call that writes minus infinity, and whether it does so where the mask is true."""
+    name = call.node.func.attr if isinstance(call.node.func, ast.Attribute) else ""
+    of_torch = call.file.called(call.node, call.context) == f"torch.{name}"
+    given = call.node.args
+    if name == "where" and of_torch and len(given) == 3:
+        low = [_is_low(call, arm) for arm in given[1:]]
+        return (given[0], low[0]) if low.count(True) == 1 else (None, True)
+    given = given[1:] if of_torch else given
+    if name == "where" or len(given) != 2 or not _is_low(call, given[1]):
+        return None, True
+    return given[0], True
+
+
+def _is_low(call: Call, node: ast.expr) -> bool:
+    """Minus infinity, or a number that stands for it."""
+    made, context = source(call.file, node, call.context)
+    if isinstance(made, ast.Call) and call.file.called(made, context) in ("torch.tensor", "torch.full_like"):
+        made = made.args[-1] if made.args else made
+    number = call.file.constant(made, context)
+    if isinstance(number, int | float) and not isinstance(number, bool):
+        return number <= _LOW
+    return _INFINITE.search(ast.unparse(made)) is not None
