@@ -19,7 +19,7 @@ from mlcheck.lint.sites.layers.modules import (
     text_of,
     with_mixins,
 )
-from mlcheck.lint.sites.layers.registering import registered_over
+from mlcheck.lint.sites.layers.registering import READS, is_registered, registered_over
 from mlcheck.lint.sites.layers.variadic import keeps_arguments
 from mlcheck.lint.sites.origins import returns
 
@@ -28,11 +28,6 @@ _REGISTERS = re.compile(
     r"add_module\(|register_module\(|register_parameter\(|setattr\(|__dict__|def \w*parameters\("
     r"|(?:self|super\([^)]*\))\._(?:modules|parameters)\b|\._(?:modules|parameters)(?:\[[^\]\n]*\] = |\.update\()"
 )
-_READS = (
-    *("len", "enumerate", "zip", "range", "reversed", "iter", "isinstance", "print", "sorted", "all", "any", "sum"),
-    *("stack", "cat", "hstack", "vstack"),
-)
-_HOLD = ("Sequential", "ModuleList", "add_module", "register_module")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -76,7 +71,7 @@ def _is_reached(sites: Sites, cls: Class, name: str) -> bool:
     text = text_of(cls)
     if _REGISTERS.search(text) or f"del self.{name}\n" in text:
         return True
-    return _is_registered(cls, name) or is_handled(sites, name) or is_handed_out(cls, name)
+    return is_registered(cls, name) or is_handled(sites, name) or is_handed_out(cls, name)
 
 
 def _is_dict(cls: Class, assigned: AttributeSet) -> bool:
@@ -218,7 +213,7 @@ def _handed_on(name: str, node: ast.AST, containers_only: bool = False) -> bool:
     for call in walk(node):
         if isinstance(call, ast.Call) and any(_names(arg) == name for arg in call.args):
             last = last_name(call.func)
-            if last in _READS or (containers_only and f"torch.nn.{last}" not in CONTAINERS):
+            if last in READS or (containers_only and f"torch.nn.{last}" not in CONTAINERS):
                 continue
             if last != "append" or not containers_only:
                 return True
@@ -238,33 +233,3 @@ def _handed_on_singly(name: str, function: Function) -> bool:
 def _names(node: ast.expr) -> str:
     node = node.value if isinstance(node, ast.Starred) else node
     return node.id if isinstance(node, ast.Name) else ""
-
-
-def _is_registered(cls: Class, name: str) -> bool:
-    """Whether `self.name` is put into a container of torch, or given to somebody who may do so."""
-    for base in cls.line:
-        for function, assigned in base.attributes.get(name, ()):
-            value = assigned.value
-            named = base.file.resolve(value.func, function.inner) if isinstance(value, ast.Call) else None
-            if isinstance(named, str) and named.startswith("torch.nn."):
-                return True
-        calls = [node for node in walk(base.node) if isinstance(node, ast.Call)]
-        read = [arg for call in calls if last_name(call.func) in _READS for arg in call.args]
-        for call in calls:
-            if call not in read or last_name(call.func) not in ("list", "tuple"):
-                last = last_name(call.func)
-                given = [arg.value if isinstance(arg, ast.Starred) else arg for arg in call.args]
-                given += [] if last in ("list", "tuple") else [_values_of(arg) for arg in given]
-                given += [arg.value for arg in call.args if isinstance(arg, ast.Subscript) and last in _HOLD]
-                if last not in _READS and any(isinstance(a, ast.Attribute) and a.attr == name for a in given):
-                    return True
-    return False
-
-
-def _values_of(node: ast.expr) -> ast.expr:
-    """The dictionary in `d.values()`, `list(d.values())` or `d.items()`."""
-    if isinstance(node, ast.Call) and _names(node.func) in ("list", "tuple") and len(node.args) == 1:
-        return _values_of(node.args[0])
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("values", "items"):
-        return node.func.value
-    return node
