@@ -17,6 +17,10 @@ from mlcheck.lint.values import Object
 LOOKS_AT = "model call"
 _COMPARES = pattern(r"\b(?:pytest|unittest|testing\.assert_\w+\()")
 """A test of the code, as against a script that tests a model: `batch_test.py`."""
+_SWITCHED = (
+    *("Dropout", "dropout", "BatchNorm", "batch_norm", "InstanceNorm", "self.training", "RReLU", "Transformer"),
+    *("torchvision.models", "timm", "transformers", "hub.load", "pretrained", "segmentation_models", "diffusers"),
+)
 _FLAGS = ("training", "is_training", "train", "is_train")
 
 
@@ -32,6 +36,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         is_evaluated = evaluates(forward) or _is_written_down(facts, forward)
         if forward.unread or not is_evaluated or not _left_in_train_mode(forward, for_training):
+            continue
+        if forward.moded == "unknown" and _has_nothing_to_switch(facts.sites, forward):
             continue
         if isinstance(forward.place.node, ast.Call) and isinstance(forward.place.node.func, ast.Call):
             continue  # `Mask(p=1.0)(batch)`: a module that is made for this one call does what its name says
@@ -52,6 +58,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             f"and `{forward.name}.train()` after it",
             related=tuple(p.location for p in (*behind, *(mode.place for mode in forward.modes)) if p),
         )
+
+
+def _has_nothing_to_switch(sites: Sites, forward: Forward) -> bool:
+    """A module of the project, where no file of it speaks of what goes by the mode, or of models made elsewhere."""
+    if not isinstance(forward.module, Object) or forward.module.cls is None or "?" in forward.module.cls.libraries:
+        return False
+    return not any(True for _ in sites.mentioning(_SWITCHED))
 
 
 def _is_written_down(facts: Facts, forward: Forward) -> bool:

@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_attribute, is_name, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Context, File, Function, Sites
-from mlcheck.lint.sites.layers.by_hand import is_handed_out, is_handled
+from mlcheck.lint.sites.layers.by_hand import is_handed_out, is_handled, is_strung_together
 from mlcheck.lint.sites.layers.holders import hidden_in_objects
 from mlcheck.lint.sites.layers.modules import CONTAINERS, flat, holds_parameters, module_classes, text_of, with_mixins
 from mlcheck.lint.sites.layers.registering import registered_over
@@ -17,7 +17,7 @@ from mlcheck.lint.sites.origins import returns
 LOOKS_AT = "module class"
 _REGISTERS = (
     *("add_module(", "register_module(", "register_parameter("),
-    *("setattr(", "__dict__", "_modules", "_parameters"),
+    *("setattr(", "__setattr__(", "__dict__", "_modules", "_parameters"),
 )
 _READS = (
     *("len", "enumerate", "zip", "range", "reversed", "iter", "isinstance", "print", "sorted", "all", "any", "sum"),
@@ -66,7 +66,9 @@ def _is_reached(sites: Sites, cls: Class, name: str) -> bool:
     text = text_of(cls)
     if any(word in text for word in _REGISTERS) or f"del self.{name}\n" in text:
         return True
-    return _is_registered(cls, name) or is_handled(sites, name) or is_handed_out(cls, name)
+    if _is_registered(cls, name) or is_strung_together(cls, name):
+        return True
+    return is_handled(sites, name) or is_handed_out(cls, name)
 
 
 def _is_dict(cls: Class, assigned: AttributeSet) -> bool:
