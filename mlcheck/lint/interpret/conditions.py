@@ -160,6 +160,8 @@ def _same(left: Value, right: Value) -> bool | None:
     for one, two in ((left, right), (right, left)):
         if isinstance(two, Const) and isinstance(one, _OBJECTS if two.value is not None else _THINGS):
             return False
+        if isinstance(two, Const) and two.value is None and isinstance(one, Symbol) and _is_slice(one.key):
+            return False
     if isinstance(left, Object) and isinstance(right, Object):
         return True if left.id == right.id else None
     if isinstance(left, External) and isinstance(right, External):
@@ -169,6 +171,11 @@ def _same(left: Value, right: Value) -> bool | None:
     if isinstance(left, Tuple) and isinstance(right, Tuple) and not left.open and not right.open:
         return _same_items(left, right)
     return None
+
+
+def _is_slice(key: Hashable) -> bool:
+    """`items[a:b]`, of whatever: it may be empty, but it is there."""
+    return isinstance(key, tuple) and key[:1] == ("slice",)
 
 
 def _same_items(left: Tuple, right: Tuple) -> bool | None:
