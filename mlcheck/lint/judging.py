@@ -13,6 +13,7 @@ from mlcheck.lint.values import Cut, Object, Select, Tensor, split_of_name
 
 _LOSS = pattern(r"loss|crit|objective", re.IGNORECASE)
 _WEIGHTS = pattern(r"Parameter\(|register_parameter|\bnn\.(?!Module\b)[A-Z]|Linear|Conv\d?d?\(|Embedding|add_module")
+_COMPARES = pattern(r"\b(?:pytest|unittest|testing\.assert_\w+\()")
 _VERBS = (
     "eval",
     "evaluate",
@@ -47,6 +48,11 @@ def evaluates(forward: Forward) -> bool:
     if any("training_step" in name for name in forward.functions):
         return False  # a teacher, asked in the step of its student
     return forward.restored or forward.loop is not None
+
+
+def tests_of_code(facts: Facts) -> set[str]:
+    """The paths of the files that test code, as against scripts that test a model: `batch_test.py`."""
+    return {file.path for file in facts.sites.files.values() if file.is_test and _COMPARES.search(file.text)}
 
 
 def _is_training_step(forward: Forward) -> bool:

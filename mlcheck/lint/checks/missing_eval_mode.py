@@ -7,16 +7,13 @@ import ast
 from collections.abc import Collection, Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode, Place
-from mlcheck.lint.judging import draws_again, evaluates
+from mlcheck.lint.judging import draws_again, evaluates, tests_of_code
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Sites
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "model call"
-_COMPARES = pattern(r"\b(?:pytest|unittest|testing\.assert_\w+\()")
-"""A test of the code, as against a script that tests a model: `batch_test.py`."""
 _SWITCHED = (
     *("Dropout", "dropout", "BatchNorm", "batch_norm", "InstanceNorm", "self.training", "RReLU", "Transformer"),
     *("torchvision.models", "timm", "transformers", "hub.load", "pretrained", "segmentation_models", "diffusers"),
@@ -27,7 +24,7 @@ _FLAGS = ("training", "is_training", "train", "is_train")
 def check(facts: Facts) -> Iterator[Finding]:
     trained = {forward.place.spot for forward in facts.forwards if forward.trained}
     for_training = {mode.place for forward in facts.forwards if forward.trained for mode in forward.modes}
-    tests = {file.path for file in facts.sites.files.values() if file.is_test and _COMPARES.search(file.text)}
+    tests = tests_of_code(facts)
     told: set[tuple[tuple[str, int, int], str]] = set()
     for forward in facts.forwards:
         if forward.place.path in tests:
