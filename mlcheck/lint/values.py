@@ -249,7 +249,7 @@ _NUMBERS = frozenset(["interval", "freq", "frequency", "every", "ratio", "fracti
 
 @lru_cache(4096)
 def split_of_name(name: str) -> str:
-    """`val_loader` -> val, `x_test` -> test, `trainloader` -> train, `data` -> "", `val_interval`, `test_cases` -> ""."""
+    """`val_loader` -> val, `x_test` -> test, `trainloader` -> train; `data`, `val_interval`, `test_cases` -> ""."""
     words = words_of(name)
     if words and words[-1] in _NUMBERS:
         return ""

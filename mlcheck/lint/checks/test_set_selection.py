@@ -48,8 +48,9 @@ def check(facts: Facts) -> Iterator[Finding]:
             call = scored_on_test(file, score, context)
             if call is not None and id(call) not in reported and not _ENVIRONMENT.search(file.text):
                 reported.add(id(call))
+                decided = _decided(what, score, context)
                 yield Finding(
-                    f"The test set decides {_decided(what, score, context)}: its score is no longer an estimate of anything",
+                    f"The test set decides {decided}: its score is no longer an estimate of anything",
                     file.place(call, context).location,
                     help="decide on a validation set, and look at the test set once, at the end",
                     related=(file.place(score, context).location,),
