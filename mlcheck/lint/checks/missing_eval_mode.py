@@ -7,6 +7,7 @@ import ast
 from collections.abc import Collection, Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode, Place
 from mlcheck.lint.judging import draws_again, evaluates, tests_of_code
 from mlcheck.lint.nodes import last_name
@@ -14,6 +15,8 @@ from mlcheck.lint.sites import Sites
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "model call"
+_COUNTS = pattern(r"flops|macs|summary|num_param")
+"""`model.get_flops(x)` asks for sizes, which are the same in both modes."""
 _SWITCHED = (
     *("Dropout", "dropout", "BatchNorm", "batch_norm", "InstanceNorm", "self.training", "RReLU", "Transformer"),
     *("torchvision.models", "timm", "transformers", "hub.load", "pretrained", "segmentation_models", "diffusers"),
@@ -38,6 +41,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if isinstance(forward.place.node, ast.Call) and isinstance(forward.place.node.func, ast.Call):
             continue  # `Mask(p=1.0)(batch)`: a module that is made for this one call does what its name says
+        if _COUNTS.search(last_name(getattr(forward.place.node, "func", None))):
+            continue
         if _is_told_its_mode(forward) or _is_source_of_noise(forward):
             continue
         if any(_is_chosen(facts.sites, mode) for mode in forward.modes) or draws_again(forward):

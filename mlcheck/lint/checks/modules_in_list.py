@@ -79,7 +79,8 @@ def _is_dict(cls: Class, assigned: AttributeSet) -> bool:
         return all(
             isinstance(named.file.value(each, named.inner)[0], ast.Dict | ast.DictComp) for each in returns(named)
         )
-    return isinstance(value, ast.Dict | ast.DictComp) or (isinstance(value, ast.Call) and not value.args)
+    listed = named in ("builtins.list", "builtins.tuple")
+    return isinstance(value, ast.Dict | ast.DictComp) or (isinstance(value, ast.Call) and not value.args and not listed)
 
 
 def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) -> bool:
