@@ -7,7 +7,14 @@ from collections.abc import Hashable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode
-from mlcheck.lint.judging import draws_again, evaluates, has_no_weights, names_evaluation, tests_of_code
+from mlcheck.lint.judging import (
+    draws_again,
+    evaluates,
+    has_no_weights,
+    is_named_for_attack,
+    names_evaluation,
+    tests_of_code,
+)
 from mlcheck.lint.nodes import is_name, last_name, loads, stores, walk
 from mlcheck.lint.sites.evaluation.answers import is_decided, read_as_array
 from mlcheck.lint.sites.evaluation.collecting import collects
@@ -49,6 +56,8 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
     found: dict[Hashable, dict[Hashable, Forward]] = {}
     tests = tests_of_code(facts)
     for forward in facts.forwards:
+        if forward.through is not None and is_named_for_attack(forward.through.path):
+            continue  # it needs the gradient of the input, wherever it asks for that
         if forward.place.path in tests or forward.place[0::2] in spoken or forward.frozen or forward.trained:
             continue
         if forward.unread and not _is_repeated(forward):  # a warm-up, once: what it recorded is gone at once

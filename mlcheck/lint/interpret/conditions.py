@@ -129,6 +129,8 @@ def compare(m: Machine, operator: ast.cmpop, left: Value, right: Value) -> Value
         if same is not None:
             return Const(same != negative)
         if isinstance(right, Const) and right.value is None and isinstance(left, Symbol):
+            if m.store.get(("there", left.key)):
+                return Const(negative)  # `items[a:b]` may be empty, but it is there
             return left if negative else Symbol(("not", left.key))
         if isinstance(right, Const) and isinstance(right.value, bool) and isinstance(left, Symbol):
             return left if right.value != negative else Symbol(("not", left.key))
@@ -160,8 +162,6 @@ def _same(left: Value, right: Value) -> bool | None:
     for one, two in ((left, right), (right, left)):
         if isinstance(two, Const) and isinstance(one, _OBJECTS if two.value is not None else _THINGS):
             return False
-        if isinstance(two, Const) and two.value is None and isinstance(one, Symbol) and _is_slice(one.key):
-            return False
     if isinstance(left, Object) and isinstance(right, Object):
         return True if left.id == right.id else None
     if isinstance(left, External) and isinstance(right, External):
@@ -171,11 +171,6 @@ def _same(left: Value, right: Value) -> bool | None:
     if isinstance(left, Tuple) and isinstance(right, Tuple) and not left.open and not right.open:
         return _same_items(left, right)
     return None
-
-
-def _is_slice(key: Hashable) -> bool:
-    """`items[a:b]`, of whatever: it may be empty, but it is there."""
-    return isinstance(key, tuple) and key[:1] == ("slice",)
 
 
 def _same_items(left: Tuple, right: Tuple) -> bool | None:
