@@ -13,6 +13,7 @@ from mlcheck.lint.values import Cut, Object, Select, Tensor, split_of_name
 
 _LOSS = pattern(r"loss|crit|objective", re.IGNORECASE)
 _WEIGHTS = pattern(r"Parameter\(|register_parameter|\bnn\.(?!Module\b)[A-Z]|Linear|Conv\d?d?\(|Embedding|add_module")
+_COMPARES = pattern(r"\b(?:pytest|unittest|testing\.assert_\w+\()")
 _VERBS = (
     "eval",
     "evaluate",
@@ -33,7 +34,7 @@ def evaluates(forward: Forward) -> bool:
 
     One call without gradients may be anything; a loop of them, or one on restored weights, is inference.
     """
-    if forward.split == "train":
+    if forward.split == "train" or _is_training_step(forward):
         return False
     held_out = any(loop.split in ("val", "test") for loop in forward.loops) and not _tries(forward)
     if forward.split in ("val", "test") or held_out:
@@ -44,9 +45,20 @@ def evaluates(forward: Forward) -> bool:
         return False  # over training data it is for what is kept of them, such as the means of classes
     if forward.functions and re.search("loss|train", forward.functions[-1].lower()):
         return False  # a part of the training step that needs no gradient, such as samples to learn from
-    if "training_step" in forward.functions:
+    if any("training_step" in name for name in forward.functions):
         return False  # a teacher, asked in the step of its student
     return forward.restored or forward.loop is not None
+
+
+def tests_of_code(facts: Facts) -> set[str]:
+    """The paths of the files that test code, as against scripts that test a model: `batch_test.py`."""
+    return {file.path for file in facts.sites.files.values() if file.is_test and _COMPARES.search(file.text)}
+
+
+def _is_training_step(forward: Forward) -> bool:
+    """`model.training_step(batch)`, asked for by its name wherever it is."""
+    call = forward.place.node
+    return isinstance(call, ast.Call) and re.search(r"train\w*_step$", last_name(call.func)) is not None
 
 
 def _stands_in_evaluation(forward: Forward) -> bool:
@@ -54,7 +66,12 @@ def _stands_in_evaluation(forward: Forward) -> bool:
     if not forward.functions:
         return False
     around = forward.loop.place.symbol.rpartition(".")[2] if forward.loop is not None else ""
-    return names_evaluation(forward.functions[-1]) or (around in forward.functions and names_evaluation(around))
+    if names_evaluation(forward.functions[-1]):
+        return True
+    if around not in forward.functions or not names_evaluation(around):
+        return False
+    inside = forward.functions[forward.functions.index(around) + 1 :]
+    return all(split_of_name(name) != "train" for name in inside)  # `test_consistency` of `training_step`
 
 
 def _tries(forward: Forward) -> bool:
@@ -73,7 +90,16 @@ def _just_made(forward: Forward) -> bool:
 
 
 def _trains(forward: Forward) -> bool:
-    return forward.loop is not None and forward.loop.trains
+    """Whether the loop trains that goes over data: `for layer in self.layers: x = layer(x)` goes over modules."""
+    call = forward.place.node
+    callee = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
+    over_data = (loop for loop in reversed(forward.loops) if not (callee and _brings(loop.node, callee)))
+    loop = next(over_data, None)
+    return loop is not None and loop.trains
+
+
+def _brings(loop: ast.AST, name: str) -> bool:
+    return isinstance(loop, ast.For) and any(isinstance(n, ast.Name) and n.id == name for n in walk(loop.target))
 
 
 def _is_whole_set(forward: Forward) -> bool:

@@ -244,12 +244,12 @@ def with_name(value: Value, name: str) -> Value:
 
 _EVALUATION = {"val": "val", "valid": "val", "validation": "val", "dev": "val", "test": "test", "eval": "val"}
 _EVALUATION |= {"testing": "test", "evaluation": "val", "holdout": "test", "heldout": "test", "vali": "val"}
-_NUMBERS = frozenset(["interval", "freq", "frequency", "every", "ratio", "fraction", "size"])
+_NUMBERS = frozenset(["interval", "freq", "frequency", "every", "ratio", "fraction", "size", "case", "cases"])
 
 
 @lru_cache(4096)
 def split_of_name(name: str) -> str:
-    """`val_loader` -> val, `x_test` -> test, `trainloader` -> train, `data` -> "", `val_interval`, a number, -> ""."""
+    """`val_loader` -> val, `x_test` -> test, `trainloader` -> train; `data`, `val_interval`, `test_cases` -> ""."""
     words = words_of(name)
     if words and words[-1] in _NUMBERS:
         return ""

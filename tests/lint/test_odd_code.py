@@ -175,6 +175,28 @@ def test_one_file_twice_under_two_names(tmp_path: Path) -> None:
     assert crashes({"a": code, "b": code}) == []
 
 
+def test_a_class_named_by_the_settings_of_a_function_that_its_method_is_called_like() -> None:
+    """Whether `trainer.train()` means this `train` hangs on its settings, and those on who calls this `train`."""
+    files = {
+        "trainers": HEAD + "class Plain:\n    def __init__(self, cfg, model):\n        self.model = model\n",
+        "main": HEAD
+        + (
+            "import trainers\n"
+            "def train(cfg):\n"
+            "    model = nn.Linear(2, 2)\n"
+            "    optimizer = getattr(torch.optim, cfg.optimizer)(model.parameters())\n"
+            "    trainer = getattr(trainers, cfg.trainer)(cfg, model)\n"
+            "    trainer.train()\n"
+            "    F.mse_loss(model(torch.ones(2)), torch.ones(2)).backward()\n"
+            "    optimizer.step()\n"
+            "def main(args):\n"
+            "    cfg = getattr(settings, args['config'])(args['file'])\n"
+            "    train(cfg)\n"
+        ),
+    }
+    assert crashes(files) == []
+
+
 MADE_OF_ITSELF = {
     "functions that return each other's penalty": """
 def penalty(critic, x, deep):

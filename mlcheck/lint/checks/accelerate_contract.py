@@ -41,7 +41,7 @@ def _is_accelerator(call: Call) -> bool:
 
 
 def _raw_backward(file: File, prepared: list[Call]) -> Iterator[Finding]:
-    for call in file.calls("backward"):
+    for call in file.calls("backward") if file.calls("step") else ():  # else nothing is trained by these gradients
         func = call.node.func
         if call.function is prepared[0].function and isinstance(func, ast.Attribute) and not call.node.args:
             if call.loops and call.node.lineno > prepared[0].node.lineno:

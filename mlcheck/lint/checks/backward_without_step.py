@@ -14,6 +14,7 @@ from mlcheck.lint.sites import Call, Class, Sites
 from mlcheck.lint.sites.training.contexts_without_step import never_asked
 from mlcheck.lint.sites.training.optimizers import optimizers
 from mlcheck.lint.sites.training.overridden_steps import overridden_without_step
+from mlcheck.lint.sites.training.step_functions import stepped_by_others
 from mlcheck.lint.sites.training.unstepped import cleared_in_vain
 from mlcheck.lint.sites.training.written_steps import never_stepped
 from mlcheck.lint.training import Optimizer
@@ -190,6 +191,8 @@ def _is_of_others(facts: Facts, step: Step, optimizer: Optimizer) -> bool:
 
 def _may_step(facts: Facts, optimizer: Optimizer) -> bool:
     """Whether any text of the program may step it after all, or use the gradients without it."""
+    if (optimizer.place.path, optimizer.name) in facts.sites.once(stepped_by_others):
+        return True
     calls = [each.place.node for each in facts.training.clearings if each.key == optimizer.key]
     owners = [call.func.value for call in calls if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)]
     name = f"(?:{'|'.join(sorted({re.escape(each) for each in (optimizer.name, *map(last_name, owners)) if each}))})"

@@ -145,7 +145,9 @@ def _comparisons(scope: ast.AST) -> Iterator[tuple[ast.Compare, ast.stmt]]:
             parts = node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]
             yield from ((part, node) for part in parts if isinstance(part, ast.Compare))
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Compare):
-            yield node.value, node
+            sides = {last_name(side) for side in (node.value.left, *node.value.comparators)}
+            if sides.isdisjoint(map(last_name, node.targets)):  # `iou = iou > 0.5` keeps neither of the two
+                yield node.value, node
 
 
 def _may_choose(compare: ast.Compare) -> bool:

@@ -7,7 +7,14 @@ from collections.abc import Hashable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode
-from mlcheck.lint.judging import draws_again, evaluates, has_no_weights, names_evaluation
+from mlcheck.lint.judging import (
+    draws_again,
+    evaluates,
+    has_no_weights,
+    is_named_for_attack,
+    names_evaluation,
+    tests_of_code,
+)
 from mlcheck.lint.nodes import is_name, last_name, loads, stores, walk
 from mlcheck.lint.sites.evaluation.answers import is_decided, read_as_array
 from mlcheck.lint.sites.evaluation.collecting import collects
@@ -30,8 +37,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     trained = {forward.place.spot for forward in facts.forwards if forward.trained}
     for first, *others in _evaluations(facts):
         place = first.place if first.place.spot not in trained else first.through or first.place
+        built = "a graph is built" if first.loop is None else "every batch builds a graph"
         yield Finding(
-            f"`{first.name}` is evaluated with gradients recorded: every batch builds a graph for nothing",
+            f"`{first.name}` is evaluated with gradients recorded: {built} for nothing",
             place.location,
             help="run the evaluation under `torch.no_grad()` or `torch.inference_mode()`",
             related=(
@@ -46,8 +54,11 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
     spoken = {idle.place[0::2] for idle in facts.idle}
     trained = {forward.place.spot for forward in facts.forwards if forward.trained}
     found: dict[Hashable, dict[Hashable, Forward]] = {}
+    tests = tests_of_code(facts)
     for forward in facts.forwards:
-        if forward.place[0::2] in spoken or forward.frozen or forward.trained:
+        if forward.through is not None and is_named_for_attack(forward.through.path):
+            continue  # it needs the gradient of the input, wherever it asks for that
+        if forward.place.path in tests or forward.place[0::2] in spoken or forward.frozen or forward.trained:
             continue
         if forward.unread and not _is_repeated(forward):  # a warm-up, once: what it recorded is gone at once
             continue
@@ -66,7 +77,7 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             or _is_told(forward)
             or _helps(forward)
             or _is_scored(facts, forward)
-        ) and not (_is_measured(forward) or _stops_by_itself(forward)):
+        ) and not (_is_measured(forward) or _stops_by_itself(facts, forward)):
             found.setdefault(_whole(forward), {})[forward.place.spot] = forward
     for together in found.values():
         yield list(together.values())
@@ -117,10 +128,15 @@ def _is_measured(forward: Forward) -> bool:
     return any(node is forward.place.node for node in asked)
 
 
-def _stops_by_itself(forward: Forward) -> bool:
-    """`model.generate(prompt)`, a method of the project that switches gradients off, or returns what one gives."""
+def _stops_by_itself(facts: Facts, forward: Forward) -> bool:
+    """`model.generate(prompt)`, a method of the project that switches gradients off, or returns what one gives.
+
+    Or what such a function of the project gives.
+    """
     cls = forward.module.cls if isinstance(forward.module, Object) else None
     func = forward.place.node.func if isinstance(forward.place.node, ast.Call) else None
+    if cls is None and isinstance(func, ast.Attribute):
+        return _switches_off(facts, func.attr)
     todo, seen = [last_name(func)], set[str]()
     while todo and cls is not None:
         seen.add(name := todo.pop())
@@ -129,9 +145,18 @@ def _stops_by_itself(forward: Forward) -> bool:
             if last_name(node) in ("no_grad", "inference_mode"):
                 return True
             given = node.value if isinstance(node, ast.Return) else None
+            if isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and _switches_off(facts, given.func.id):
+                return True
             if isinstance(given, ast.Call) and ast.unparse(given.func).removeprefix("self.") not in seen:
                 todo.append(ast.unparse(given.func).removeprefix("self."))
     return False
+
+
+def _switches_off(facts: Facts, name: str) -> bool:
+    """Whether a function or method of that name in the project switches gradients off."""
+    files = facts.sites.mentioning([f"def {name}("])
+    texts = [each.text for file in files for each in file.functions if each.name == name]
+    return any(word in text for text in texts for word in ("no_grad", "inference_mode"))
 
 
 def _around(facts: Facts, forward: Forward) -> list[ast.stmt | ast.expr]:

@@ -254,9 +254,9 @@ def _switches_itself(cls: Class) -> bool:
 
 
 def _overwritten(call: Call, function: Function, rate: ast.expr | None) -> AttributeSet | None:
-    """A forward pass that assigns its rate in one branch of the mode, and in no other."""
+    """A forward pass that assigns its rate in one branch of the mode, and in no other; it drops in both."""
     name = own_attribute(rate, function) if rate is not None else ""
-    if not name or function.cls is None:
+    if not name or function.cls is None or in_branch_of_mode(call):
         return None
     here = [assigned for where, assigned in function.cls.attributes.get(name, ()) if where.name != "__init__"]
     if len(here) != 1 or not any(asks_mode(test) for test in conditions(here[0].context)):

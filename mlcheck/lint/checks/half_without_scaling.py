@@ -25,10 +25,15 @@ _OTHERS = (
     "set_autocast",
 )
 
+_MASTERS = ("FP16_Optimizer", "BF16_Optimizer", "master_param", "MasterParam", "fp32_param")
+"""Optimizers that keep the weights in float32 beside those of the model, and scale the loss themselves."""
+
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len({forward.place.spot for forward in facts.forwards if forward.half})
     yield from _unscaled(facts.sites)
+    if any(True for _ in facts.sites.mentioning(_MASTERS, tests=True)):
+        return
     optimizers = facts.training.optimizers
     for backward in facts.backwards:
         moving = [

@@ -9,21 +9,25 @@ from collections.abc import Collection, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode, Place
-from mlcheck.lint.judging import draws_again, evaluates
+from mlcheck.lint.judging import draws_again, evaluates, tests_of_code
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Sites
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "model call"
-_COMPARES = pattern(r"\b(?:pytest|unittest|testing\.assert_\w+\()")
-"""A test of the code, as against a script that tests a model: `batch_test.py`."""
+_COUNTS = pattern(r"flops|macs|summary|num_param")
+"""`model.get_flops(x)` asks for sizes, which are the same in both modes."""
+_SWITCHED = (
+    *("Dropout", "dropout", "BatchNorm", "batch_norm", "InstanceNorm", "self.training", "RReLU", "Transformer"),
+    *("torchvision.models", "timm", "transformers", "hub.load", "pretrained", "segmentation_models", "diffusers"),
+)
 _FLAGS = ("training", "is_training", "train", "is_train")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     trained = {forward.place.spot for forward in facts.forwards if forward.trained}
     for_training = {mode.place for forward in facts.forwards if forward.trained for mode in forward.modes}
-    tests = {file.path for file in facts.sites.files.values() if file.is_test and _COMPARES.search(file.text)}
+    tests = tests_of_code(facts)
     told: set[tuple[tuple[str, int, int], str]] = set()
     for forward in facts.forwards:
         if forward.place.path in tests:
@@ -33,8 +37,12 @@ def check(facts: Facts) -> Iterator[Finding]:
         is_evaluated = evaluates(forward) or _is_written_down(facts, forward)
         if forward.unread or not is_evaluated or not _left_in_train_mode(forward, for_training):
             continue
+        if forward.moded == "unknown" and _has_nothing_to_switch(facts.sites, forward):
+            continue
         if isinstance(forward.place.node, ast.Call) and isinstance(forward.place.node.func, ast.Call):
             continue  # `Mask(p=1.0)(batch)`: a module that is made for this one call does what its name says
+        if _COUNTS.search(last_name(getattr(forward.place.node, "func", None))):
+            continue
         if _is_told_its_mode(forward) or _is_source_of_noise(forward):
             continue
         if any(_is_chosen(facts.sites, mode) for mode in forward.modes) or draws_again(forward):
@@ -52,6 +60,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             f"and `{forward.name}.train()` after it",
             related=tuple(p.location for p in (*behind, *(mode.place for mode in forward.modes)) if p),
         )
+
+
+def _has_nothing_to_switch(sites: Sites, forward: Forward) -> bool:
+    """A module of the project, where no file of it speaks of what goes by the mode, or of models made elsewhere."""
+    if not isinstance(forward.module, Object) or forward.module.cls is None or "?" in forward.module.cls.libraries:
+        return False
+    return not any(True for _ in sites.mentioning(_SWITCHED))
 
 
 def _is_written_down(facts: Facts, forward: Forward) -> bool:

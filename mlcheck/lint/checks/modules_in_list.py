@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_attribute, is_name, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Context, File, Function, Sites
-from mlcheck.lint.sites.layers.by_hand import is_handed_out, is_handled
+from mlcheck.lint.sites.layers.by_hand import is_handed_out, is_handled, is_strung_together
 from mlcheck.lint.sites.layers.holders import hidden_in_objects
 from mlcheck.lint.sites.layers.modules import (
     CONTAINERS,
@@ -25,7 +25,7 @@ from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "module class"
 _REGISTERS = re.compile(
-    r"add_module\(|register_module\(|register_parameter\(|setattr\(|__dict__|def \w*parameters\("
+    r"add_module\(|register_module\(|register_parameter\(|setattr\(|__setattr__\(|__dict__|def \w*parameters\("
     r"|(?:self|super\([^)]*\))\._(?:modules|parameters)\b|\._(?:modules|parameters)(?:\[[^\]\n]*\] = |\.update\()"
 )
 
@@ -71,7 +71,9 @@ def _is_reached(sites: Sites, cls: Class, name: str) -> bool:
     text = text_of(cls)
     if _REGISTERS.search(text) or f"del self.{name}\n" in text:
         return True
-    return is_registered(cls, name) or is_handled(sites, name) or is_handed_out(cls, name)
+    if is_registered(cls, name) or is_strung_together(cls, name):
+        return True
+    return is_handled(sites, name) or is_handed_out(cls, name)
 
 
 def _is_dict(cls: Class, assigned: AttributeSet) -> bool:
@@ -82,7 +84,8 @@ def _is_dict(cls: Class, assigned: AttributeSet) -> bool:
         return all(
             isinstance(named.file.value(each, named.inner)[0], ast.Dict | ast.DictComp) for each in returns(named)
         )
-    return isinstance(value, ast.Dict | ast.DictComp) or (isinstance(value, ast.Call) and not value.args)
+    listed = named in ("builtins.list", "builtins.tuple")
+    return isinstance(value, ast.Dict | ast.DictComp) or (isinstance(value, ast.Call) and not value.args and not listed)
 
 
 def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) -> bool:

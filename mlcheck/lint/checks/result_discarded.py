@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, loads, walk
 from mlcheck.lint.sites import Call, Function, Sites
+from mlcheck.lint.sites.evaluation.without_gradients import switches_off
 from mlcheck.lint.sites.latest import latest
 from mlcheck.lint.sites.layers.dropped_answers import dropped_answers
 from mlcheck.lint.sites.layers.dropped_layers import dropped_layers, works_in_place
@@ -26,6 +27,7 @@ _FUNCTIONS = (
     *("torch.clamp", "torch.masked_fill", "torch.nan_to_num", "torch.relu", "torch.tanh", "torch.sigmoid"),
     *(f"torch.nn.functional.{name}" for name in _LAYERS),
 )
+_NUMBERS = ("item", "tolist", "data", "detach")
 _RAISES = ("raises", "assertRaises", "suppress", "assertRaisesRegex")
 _OF_TENSORS = frozenset(
     [
@@ -152,7 +154,7 @@ def _changed(call: Call) -> ast.expr | None:
         return None
     if not _is_read(call, owner.id) or not _may_be_tensor(call, owner):
         return None
-    if func.attr == "detach" and _is_cut_next(call, owner.id):
+    if func.attr == "detach" and (_is_cut_next(call, owner.id) or _has_nothing_to_cut(call, owner.id)):
         return None
     return None if func.attr in call.file.sites.once(_own_methods) else owner
 
@@ -162,10 +164,20 @@ def _is_cut_next(call: Call, name: str) -> bool:
     use = read_after(call.function.node, call.node, name) if call.function is not None else None
     binds = (node for node in call.function.nodes if isinstance(node, ast.Assign)) if call.function is not None else ()
     return any(
-        is_name(line.targets[0], name) and re.match(rf"{name}\.(?:data\b|detach\()", ast.unparse(line.value))
+        is_name(line.targets[0], name) and re.match(rf"{name}\.(?:data\b|detach\(|item\()", ast.unparse(line.value))
         for line in binds
         if any(node is use for node in walk(line.value))
     )
+
+
+def _has_nothing_to_cut(call: Call, name: str) -> bool:
+    """Under `torch.no_grad()`, or where only the number is read after that: a line that does nothing, nor has to."""
+    if any(isinstance(outer.node, ast.With) and switches_off(outer.node) for outer in call.context.outwards()):
+        return True
+    nodes = call.function.nodes if call.function is not None else []
+    numbers = [node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr in _NUMBERS]
+    later = [node for node in nodes if is_name(node, name) and node.lineno > call.node.lineno]
+    return bool(later) and all(any(node is each for each in numbers) for node in later)
 
 
 def _is_weight(call: Call, owner: ast.Attribute) -> bool:

@@ -12,6 +12,7 @@ from mlcheck.lint.sites import UNKNOWN, Call, Class, File, Sites
 from mlcheck.lint.sites.data.epoch_samplers import heirs, shuffles
 from mlcheck.lint.sites.data.gone_over import trained_again
 from mlcheck.lint.sites.data.loaders import LOADER, loaders
+from mlcheck.lint.sites.data.one_pass import gone_over_once
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.ranks import is_for_evaluation, owned
@@ -48,7 +49,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if any(samplers is None and _may_meet(facts.sites, teller.file, call.file) for teller, samplers in told):
             continue  # it may mean any
         tellers = [teller for teller, samplers in told if samplers is not None and id(call.node) in samplers]
-        if not tellers:
+        if not tellers and not gone_over_once(call):
             yield Finding(
                 f"`set_epoch` is never called{' on this sampler' if told else ''}: every epoch shuffles the data in "
                 "the same order",

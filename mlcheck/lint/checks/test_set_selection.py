@@ -3,18 +3,17 @@
 import ast
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, Function, Sites
-from mlcheck.lint.sites.data.test_sets import holds_test_set
 from mlcheck.lint.sites.evaluation.best_settings import best_settings, own_scope
 from mlcheck.lint.sites.evaluation.reported_best import best_of_epochs
-from mlcheck.lint.sites.latest import origin
+from mlcheck.lint.sites.evaluation.test_scores import assigned, is_test_data, is_validation, scored_on_test
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.training.trainers import decided_by_test
 from mlcheck.lint.values import split_of_name
@@ -28,8 +27,8 @@ _KEEPS = pattern(
 )
 _ENVIRONMENT = pattern(r"\b(?:gym|gymnasium|env\.(?:step|reset)|episodes?|best_reward)\b")
 """Of reinforcement learning: what is called a test there is played in the environment, and no set of data."""
+_KEPT = "which model is kept"
 Choice = tuple[ast.expr, Context, str]
-_MEASURES = pattern(r"loss|crit|func|fn$|metric|score", re.IGNORECASE)
 _TRAINS = pattern(r"\.backward\(|\btrain\w*\(|\bfit\w*\(|\boptim\.[A-Z]\w*\(")
 
 
@@ -46,15 +45,29 @@ def check(facts: Facts) -> Iterator[Finding]:
             facts.sites.seen[LOOKS_AT] += 1
             if not _in_training(file, context):
                 continue
-            call = _from_test(file, score, context)
+            call = scored_on_test(file, score, context)
             if call is not None and id(call) not in reported and not _ENVIRONMENT.search(file.text):
                 reported.add(id(call))
+                decided = _decided(what, score, context)
                 yield Finding(
-                    f"The test set decides {what}: its score is no longer an estimate of anything",
+                    f"The test set decides {decided}: its score is no longer an estimate of anything",
                     file.place(call, context).location,
                     help="decide on a validation set, and look at the test set once, at the end",
                     related=(file.place(score, context).location,),
                 )
+
+
+def _decided(what: str, score: ast.expr, context: Context) -> str:
+    """`if score > best: best = score` keeps the score alone."""
+    for node in walk(context.node) if what == _KEPT else ():
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Compare):
+            if score in (node.test.left, *node.test.comparators) and all(map(_is_number_kept, node.body)):
+                return "which epoch is reported"
+    return what
+
+
+def _is_number_kept(line: ast.stmt) -> bool:
+    return isinstance(line, ast.Assign) and isinstance(line.value, ast.Name | ast.Attribute)
 
 
 def _by_trainers(sites: Sites) -> Iterator[Finding]:
@@ -90,18 +103,18 @@ def _handed_in(sites: Sites) -> Iterator[Finding]:
 def _given(file: File, score: ast.expr, context: Context) -> Iterator[tuple[Call, ast.expr]]:
     """The calls that give the test set for the parameter that the score is taken from; none if others do not."""
     function = file.function_around(context)
-    found, _ = _assigned(file, score, context)
+    found, _ = assigned(file, score, context)
     if function is None or not isinstance(found, ast.Call):
         return
     names = [node.id for node in (*found.args, *(k.value for k in found.keywords)) if isinstance(node, ast.Name)]
     names = [name for name in names if name in function.parameters and not split_of_name(name)]
-    names += [node.id for node in found.args if _is_validation(node) and isinstance(node, ast.Name)]
+    names += [node.id for node in found.args if is_validation(node) and isinstance(node, ast.Name)]
     positions = list(function.parameters)
     above = list(callers(file.sites, function))
     for name in dict.fromkeys(name for name in names if name in positions):
         at = positions.index(name) - (1 if function.receiver else 0)
         data = [(call, call.argument(name, at)) for call in above]
-        tested = [(call, each) for call, each in data if each is not None and _is_test_data(each)]
+        tested = [(call, each) for call, each in data if each is not None and is_test_data(each)]
         if tested and len(tested) == len(data):
             yield from tested
 
@@ -124,7 +137,7 @@ def _choices(file: File) -> Iterator[Choice]:
             if best.count(True) != 1 or _compares_once(sides[best.index(True)], where):
                 continue
             if isinstance(compare.ops[0], ast.Lt | ast.Gt | ast.LtE | ast.GtE):
-                yield sides[best.index(False)], context, "which model is kept"
+                yield sides[best.index(False)], context, _KEPT
     for search in file.calls("optimize") if "optuna" in file.text else ():
         objective = file.resolve(search.argument("func", 0), search.context)
         if isinstance(objective, Function) and objective.file is file:
@@ -173,74 +186,3 @@ def _in_training(file: File, context: Context) -> bool:
             if _TRAINS.search(text) and re.search(r"^\s*(?:for|while)\b", text, re.MULTILINE):
                 return True
     return False
-
-
-def _from_test(file: File, score: ast.expr, context: Context) -> ast.AST | None:
-    """The call, or the loop, that took the score from the test set."""
-    value = score
-    while isinstance(value, ast.Attribute | ast.Subscript):
-        value = value.value
-    found, where = _assigned(file, value, context)
-    for node in walk(found):
-        if isinstance(node, ast.Call):
-            given = [*node.args, *(keyword.value for keyword in node.keywords)]
-            tested = any(_is_test_data(arg) or holds_test_set(file, arg, where) for arg in given)
-            if tested and not any(_is_validation(arg) for arg in given):
-                return found if isinstance(found, ast.Call) else node
-            named = file.resolve(node.func, where)
-            if isinstance(named, Function) and not given and _loops_over_test(named.node):
-                return node
-    return _added_up(file, found, where)
-
-
-def _added_up(file: File, found: ast.expr, context: Context) -> ast.AST | None:
-    """The loop over the test set in which the numbers that make the score are added up."""
-    function = file.function_around(context)
-    body = function.node if function is not None else file.module.source.tree
-    names = {node.id for node in walk(found) if isinstance(node, ast.Name)}
-    for loop in walk(body):
-        if (
-            isinstance(loop, ast.For)
-            and _mentions(loop.iter, _is_test_data)
-            and not _mentions(loop.iter, _is_validation)
-        ):
-            for node in walk(loop):
-                if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id in names:
-                    return loop.iter
-    return None
-
-
-def _assigned(file: File, node: ast.expr, context: Context) -> tuple[ast.expr, Context]:
-    """What was last assigned to a name above its use, in whatever branch or loop."""
-    if not isinstance(node, ast.Name):
-        return node, context
-    found, where = origin(file, node, context)
-    if found is not node:
-        return found, where
-    above = [b for b in file.bindings(node.id, context) if getattr(b.node, "lineno", 0) < node.lineno]
-    if above and above[-1].kind in ("value", "item") and isinstance(above[-1].value, ast.expr):
-        return above[-1].value, above[-1].context
-    return node, context
-
-
-def _is_test_data(node: ast.expr) -> bool:
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):  # `loaders["test"]`
-        return isinstance(node.slice.value, str) and split_of_name(node.slice.value) == "test"
-    if isinstance(node, ast.Constant):  # `score(model, "test")`
-        return node.value == "test"
-    return isinstance(node, ast.Name | ast.Attribute) and split_of_name(ast.unparse(node).rpartition(".")[2]) == "test"
-
-
-def _is_validation(node: ast.expr) -> bool:
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        return isinstance(node.slice.value, str) and split_of_name(node.slice.value) == "val"
-    name = last_name(node)
-    return split_of_name(name) == "val" and not _MEASURES.search(name)  # `eval_loss_func` is no data
-
-
-def _loops_over_test(function: ast.AST) -> bool:
-    return any(_mentions(node.iter, _is_test_data) for node in walk(function) if isinstance(node, ast.For))
-
-
-def _mentions(node: ast.expr, asked: Callable[[ast.expr], bool]) -> bool:
-    return any(asked(part) for part in walk(node) if isinstance(part, ast.expr))

@@ -67,7 +67,7 @@ def _begun_anew(loop: LoopSite) -> Iterator[Finding]:
     """`correct = 0` inside of the loop over the batches that counts in it."""
     for found in begun_anew(loop, partial(_means_of_all, loop)):
         yield Finding(
-            f"`{found.name}` is reset in every iteration of the loop: where it is read, it covers a single batch",
+            f"`{found.name}` is reset in every iteration of the loop: where it is read, it covers the last one alone",
             loop.file.place(found.begun, loop.context).location,
             help=f"move `{ast.unparse(found.begun)}` before the loop",
             related=(loop.file.place(found.read, loop.context).location,),

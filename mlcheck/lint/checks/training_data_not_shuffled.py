@@ -27,6 +27,8 @@ _ORDERED = pattern(
     r"|random|dummy|fake|synthetic|onevar|noop|ones",
     re.IGNORECASE,
 )
+_MEANT = pattern(r"shuffle *= *False\b[^\n]*#[^\n]*(?:shuffl|order|sequen)", re.IGNORECASE)
+"""A reason beside it: the order is meant."""
 _TENSORS = "torch.utils.data.TensorDataset"
 _MADE_UP = pattern(r"(?:random|dummy|fake|synthetic)_\w+$", re.IGNORECASE)
 _MANY = 1000
@@ -44,7 +46,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 related=(asked.place.location,),
             )
         elif loader.split not in ("val", "test") and loader.call.constant("shuffle", 2, False) is False:
-            if id(loader.call.node) not in facts.sites.once(paired):
+            text = loader.call.file.module.text_of(loader.call.node)
+            if not _MEANT.search(text) and id(loader.call.node) not in facts.sites.once(paired):
                 yield from _in_order(loader)
     yield from not_followed(facts.sites)
     for each in facts.sites.once(made):

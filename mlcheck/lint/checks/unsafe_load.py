@@ -32,7 +32,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             )
         else:
             unsafe = call.constant("weights_only") is False
-            why = "`weights_only=False` runs code from the file"
+            why = "`weights_only=False` lets the file run code: whoever wrote or changed it can do so"
         if unsafe and not _wrote_it(call) and not _is_allowed(call):
             yield Finding(
                 why[0].upper() + why[1:] if setting is None else why,

@@ -23,8 +23,15 @@ def write_additions(tree: ast.Module, text: str) -> None:
     for scope in scopes:
         own = list(_own(scope, scopes))
         if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
-            added = {name for line in own if (name := _added(line))}
+            added = {name for line in own if (name := _added(line))} - _parameters(scope)
             _rewrite(scope, {name for name in added if _is_total(own, name)})
+
+
+def _parameters(scope: ast.AST) -> set[str]:
+    """The names that hold, at the beginning, whatever the caller gives."""
+    if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
+        return set()
+    return {node.arg for node in walk(scope.args) if isinstance(node, ast.arg)}
 
 
 def _is_total(own: Sequence[ast.AST], name: str) -> bool:

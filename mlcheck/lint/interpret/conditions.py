@@ -129,6 +129,8 @@ def compare(m: Machine, operator: ast.cmpop, left: Value, right: Value) -> Value
         if same is not None:
             return Const(same != negative)
         if isinstance(right, Const) and right.value is None and isinstance(left, Symbol):
+            if m.store.get(("there", left.key)):
+                return Const(negative)  # `items[a:b]` may be empty, but it is there
             return left if negative else Symbol(("not", left.key))
         if isinstance(right, Const) and isinstance(right.value, bool) and isinstance(left, Symbol):
             return left if right.value != negative else Symbol(("not", left.key))

@@ -94,7 +94,9 @@ def _deepcopy(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     for name in m.store.get(("attrs", value.id)) or ():
         held = m.store.get(("a", value.id, name))
         inside = not kwargs and isinstance(held, Object) and modes.is_module(held)  # one level: they may go in circles
-        m.store.set(("a", made.id, name), _deepcopy(m, [held], {"memo": NONE}, node) if inside else held)
+        kept = _deepcopy(m, [held], {"memo": NONE}, node) if inside else held
+        m.store.set(("a", made.id, name), kept)
+        modes.adopt(m, made, kept)
     if modes.is_module(value):
         m.store.set(("mode", made.id), modes.modes_of(m, value))
         m.store.set(("copied", made.id), True)

@@ -80,6 +80,8 @@ def _getattr(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
 def _setattr(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     if len(args) == 3 and isinstance(args[1], Const) and isinstance(args[1].value, str):
         attributes.put(m, args[0], args[1].value, args[2], node)
+    elif len(args) == 3 and isinstance(args[0], Object) and modes.is_module(args[0]):
+        attributes.put(m, args[0], f"?{m.fresh()}", args[2], node)  # `setattr(self, f"block{i}", ...)`
     return Const(None)
 
 

@@ -18,7 +18,9 @@ def slice_of(m: Machine, owner: Value, bounds: ast.Slice) -> Value:
         return Tuple(found.items, True)
     if isinstance(owner, Tensor):
         return owner
-    return Symbol(m.fresh(), "", split_of(owner), traces_of(owner))
+    cut = m.fresh()
+    m.store.set(("there", cut), True)
+    return Symbol(cut, "", split_of(owner), traces_of(owner))
 
 
 def _bound(end: ast.expr | None) -> int | str | None:

@@ -27,6 +27,8 @@ def call(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs: Kwar
                 gradients.step(m, node, owner)
                 m.call(closure, [], {}, node)
         gradients.step(m, node, owner)
+        if not set(kwargs) <= {"closure"}:
+            gradients.zero_anything(m, node)  # `step(stage=1)` of another's optimizer, which may clear them as well
     elif name == "add_param_group":
         gradients.extended(m, owner)
         key = gradients.register(m, owner)

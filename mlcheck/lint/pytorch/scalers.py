@@ -20,6 +20,8 @@ def method(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node
         unscale(m)
     elif name == "step":
         _step(m, first, node)
+        if not set(kwargs) <= {"optimizer", "closure"}:
+            gradients.zero_anything(m, node)  # handed on to an optimizer that may clear them as well
     return m.symbol()
 
 

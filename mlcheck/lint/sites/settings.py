@@ -151,6 +151,7 @@ def _asked(_: Sites) -> dict[tuple[int, int], Entries | None]:
 def _of_parameter(file: File, binding: Binding, depth: int) -> Entries | None:
     answers, key = file.sites.once(_asked), (id(binding.node), depth)
     if key not in answers:
+        answers[key] = None  # whom the calls mean may depend on the very settings that are asked for
         answers[key] = _agreed(file, binding, depth)
     return answers[key]
 

@@ -3,7 +3,7 @@
 import ast
 import re
 
-from mlcheck.lint.nodes import is_attribute
+from mlcheck.lint.nodes import is_attribute, last_name, walk
 from mlcheck.lint.sites.model import Class, Function
 from mlcheck.lint.sites.project import Sites
 
@@ -19,6 +19,25 @@ def is_handled(sites: Sites, name: str) -> bool:
         if any(re.search(rf"\b{found}{_TAKES}", file.text) for found in set(loop.findall(file.text))):
             return True
     return False
+
+
+def is_strung_together(cls: Class, name: str) -> bool:
+    """`for layer, act in zip(self.layers, acts): steps.append(layer)`, and `nn.Sequential(*steps)` in that method."""
+    for method in cls.methods.values():
+        for loop in method.all(ast.For) if re.search(r"(?:Sequential|ModuleList)\(", method.text) else ():
+            if any(is_attribute(part, method.receiver, name) for part in walk(loop.iter)):
+                brought = {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}
+                if any(isinstance(node, ast.Call) and _takes_in(node, brought) for node in walk(loop)):
+                    return True
+    return False
+
+
+def _takes_in(call: ast.Call, names: set[str]) -> bool:
+    """A list that grows by one of the names, or a class that is given it."""
+    called = last_name(call.func)
+    given = [*call.args, *(word.value for word in call.keywords)]
+    named = any(isinstance(each, ast.Name) and each.id in names for each in given)
+    return named and (called in ("append", "insert") or called[:1].isupper())
 
 
 def is_handed_out(cls: Class, name: str) -> bool:

@@ -165,3 +165,12 @@ def _is_true(call: ast.Call, position: int | None) -> bool:
     if position is not None:
         given += call.args[position : position + 1]
     return bool(given) and isinstance(given[0], ast.Constant) and given[0].value is True
+
+
+def begins_with_relu(function: Function, call: ast.Call) -> bool:
+    """`self.shortcut(x)`, of a layer that is a ReLU, or a `Sequential` whose first layer is one."""
+    sets = function.cls.attribute(own_attribute(call.func, function)) if function.cls is not None else []
+    made = sets[0][1].value if len(sets) == 1 else None
+    while isinstance(made, ast.Call) and last_name(made.func) == "Sequential" and made.args:
+        made = made.args[0]
+    return isinstance(made, ast.Call) and last_name(made.func) == "ReLU"

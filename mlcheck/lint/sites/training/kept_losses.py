@@ -10,6 +10,7 @@ from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import is_attribute, is_length, is_name, last_name, own_nodes, stores, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops
+from mlcheck.lint.sites.evaluation.without_gradients import switches_off
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Class
 from mlcheck.lint.sites.project import Sites
@@ -52,6 +53,8 @@ def _kept(loop: LoopSite) -> Iterator[KeptLoss]:
     holders = {number: _holder(line) for number, line in enumerate(body)}
     for at, line in enumerate(body):
         name, loss = _added(line)
+        if not isinstance(line, ast.Expr) and any(line in _opened(block.body) for block in _quiet(loop.node.body)):
+            continue  # a sum that is formed without gradients has no graph
         whole = isinstance(line, ast.Expr) and not _is_changed(loop.node, loss)
         found = losses | {number: holder for number, holder in holders.items() if holder and whole}
         for number in [number for number, each in found.items() if each and each == loss]:
@@ -159,6 +162,12 @@ def _opened(block: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _opened(line.body)
         else:
             yield line
+
+
+def _quiet(block: list[ast.stmt]) -> Iterator[ast.With]:
+    for line in block:
+        if isinstance(line, ast.With):
+            yield from [line] if switches_off(line) else _quiet(line.body)
 
 
 def _begins_as_list(loop: LoopSite, name: str) -> bool:

@@ -1,0 +1,105 @@
+"""Whether a score was taken on the test set, by the names of what it was computed from."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from typing import TypeGuard
+
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites.data.test_sets import holds_test_set
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.latest import origin
+from mlcheck.lint.sites.model import Function
+from mlcheck.lint.sites.scopes import Context
+from mlcheck.lint.values import split_of_name
+
+_MEASURES = pattern(r"loss|crit|func|fn$|metric|score", re.IGNORECASE)
+_VALIDATES = pattern(r"""["']test["']: *\w*val""")
+"""`{"train": train_loader, "test": val_loader}`: what goes by the word here is held out for validation."""
+_OPTIONS = frozenset(["args", "opt", "opts", "cfg", "config", "conf", "hparams", "params", "options", "FLAGS"])
+
+
+def scored_on_test(file: File, score: ast.expr, context: Context) -> ast.AST | None:
+    """The call, or the loop, that took the score from the test set."""
+    if _VALIDATES.search(file.text):
+        return None
+    value = score
+    while isinstance(value, ast.Attribute | ast.Subscript):
+        value = value.value
+    found, where = assigned(file, value, context)
+    for node in walk(found):
+        if isinstance(node, ast.Call):
+            given = [part for arg in (*node.args, *(word.value for word in node.keywords)) for part in _parts(arg)]
+            tested = any(is_test_data(arg) or holds_test_set(file, arg, where) for arg in given)
+            if tested and not any(is_validation(arg) for arg in given):
+                return found if isinstance(found, ast.Call) else node
+            named = file.resolve(node.func, where)
+            if isinstance(named, Function) and not given and _loops_over_test(named.node):
+                return node
+    return _added_up(file, found, where)
+
+
+def _parts(given: ast.expr) -> list[ast.expr]:
+    """`(names_val, labels_val)`, handed over as one, is what its parts are."""
+    return given.elts if isinstance(given, ast.Tuple | ast.List) else [given]
+
+
+def _added_up(file: File, found: ast.expr, context: Context) -> ast.AST | None:
+    """The loop over the test set that adds up the numbers behind the score: of several, the last one above it."""
+    function = file.function_around(context)
+    body = function.node if function is not None else file.module.source.tree
+    names = {node.id for node in walk(found) if isinstance(node, ast.Name)}
+    loops = [node for node in walk(body) if isinstance(node, ast.For)]
+    adding = [(line.lineno, loop) for loop in loops for line in walk(loop) if _adds_to(line, names)]
+    last = max((line for line, _ in adding if line < found.lineno), default=0)
+    for line, loop in adding:
+        if last in (0, line) and _mentions(loop.iter, is_test_data) and not _mentions(loop.iter, is_validation):
+            return loop.iter
+    return None
+
+
+def _adds_to(node: ast.AST, names: set[str]) -> TypeGuard[ast.AugAssign]:
+    return isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id in names
+
+
+def assigned(file: File, node: ast.expr, context: Context) -> tuple[ast.expr, Context]:
+    """What was last assigned to a name above its use, in whatever branch or loop."""
+    if not isinstance(node, ast.Name):
+        return node, context
+    found, where = origin(file, node, context)
+    if found is not node:
+        return found, where
+    above = [b for b in file.bindings(node.id, context) if getattr(b.node, "lineno", 0) < node.lineno]
+    if above and above[-1].kind in ("value", "item") and isinstance(above[-1].value, ast.expr):
+        return above[-1].value, above[-1].context
+    return node, context
+
+
+def is_test_data(node: ast.expr) -> bool:
+    """`test_loader`, `loaders["test"]`, `score(model, "test")`; an option, `args.batch_size_test`, is none."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return isinstance(node.slice.value, str) and split_of_name(node.slice.value) == "test"
+    if isinstance(node, ast.Constant):
+        return node.value == "test"
+    if isinstance(node, ast.Attribute) and last_name(node.value) in _OPTIONS:
+        return False
+    return isinstance(node, ast.Name | ast.Attribute) and split_of_name(ast.unparse(node).rpartition(".")[2]) == "test"
+
+
+def is_validation(node: ast.expr) -> bool:
+    """`val_loader`, `loaders["val"]`; `eval_loss_func` is no data."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return isinstance(node.slice.value, str) and split_of_name(node.slice.value) == "val"
+    name = last_name(node)
+    return split_of_name(name) == "val" and not _MEASURES.search(name)
+
+
+def _loops_over_test(function: ast.AST) -> bool:
+    return any(_mentions(node.iter, is_test_data) for node in walk(function) if isinstance(node, ast.For))
+
+
+def _mentions(node: ast.expr, asked: Callable[[ast.expr], bool]) -> bool:
+    return any(asked(part) for part in walk(node) if isinstance(part, ast.expr))
