@@ -12,6 +12,7 @@ from mlcheck.lint.sites.blocks import LoopSite, for_loops, straight
 from mlcheck.lint.sites.evaluation.begun_anew import begun_anew
 from mlcheck.lint.sites.evaluation.doubled import doubled
 from mlcheck.lint.sites.evaluation.dropped_sums import dropped_sums
+from mlcheck.lint.sites.evaluation.last_batch_metrics import metrics_of_last_batch
 from mlcheck.lint.sites.iteration import iteration_of
 
 LOOKS_AT = "loop with a mean behind it"
@@ -33,6 +34,15 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="add up over the batches, and divide by their number behind the loop",
                     related=(file.place(loop.node, loop.context).location,),
                 )
+    for alone in metrics_of_last_batch(facts.sites):
+        file, context = alone.loop.file, alone.loop.context
+        yield Finding(
+            f"`{alone.names[0]}` and `{alone.names[1]}` are of the last batch alone: every batch before it "
+            "overwrote them",
+            file.place(alone.metric, context).location,
+            help="gather them in lists, and compute the metric of all that was gathered",
+            related=(file.place(alone.line, context).location,),
+        )
     for loop, sum_, thrown in dropped_sums(facts.sites):
         yield Finding(
             f"What the loop adds up in `{ast.unparse(sum_.target)}` is thrown away here for its last batch",
