@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import before_methods, last_name
+from mlcheck.lint.nodes import before_methods, is_none, last_name
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.instances import calls_of_instances
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import OPEN, Call, Class
 from mlcheck.lint.sites.origins import Origin, origins
@@ -22,9 +23,13 @@ ATTENTION = (_SDPA, *_LAYERS, "torch.nn.TransformerEncoderLayer", "torch.nn.Tran
 _TRIANGLES = ("attn_mask", "src_mask", "tgt_mask", "mask")
 _PADDINGS = ("key_padding_mask", "src_key_padding_mask", "tgt_key_padding_mask", "memory_key_padding_mask")
 _AS_IT_IS = frozenset(
-    ["to", "cuda", "unsqueeze", "squeeze", "expand", "repeat", "contiguous", "detach", "clone", "view"]
-)
+    ["to", "cuda", "unsqueeze", "squeeze", "expand", "repeat", "contiguous", "detach", "clone", "view", "byte"]
+) | {"astype"}
 _OPPOSITE = {"past": "future", "future": "past", "tokens": "padding", "padding": "tokens"}
+_OPPOSITE |= {"before": "onwards", "onwards": "before"}
+_TRIANGLES_OF = {("tril", 0): "past", ("triu", 1): "future", ("tril", -1): "before", ("triu", 0): "onwards"}
+_SCORES = pattern(r"scores?$|attn|atten|energy|^att$|^dots?$|^sim$|weights?$|logits?$")
+_LARGE = -1000
 _PAD = pattern(r"(?:^|_)pad(?:_|$|ding)|^pad|PAD")
 _OTHERS = pattern(r"mask|valid|attention|hidden|pad", re.IGNORECASE)
 """What is compared, if it is no numbers of tokens."""
@@ -47,6 +52,44 @@ def inverted_masks(sites: Sites) -> Iterator[Inverted]:
                 names = [word.arg for word in node.keywords if word.arg in (*_TRIANGLES, *_PADDINGS)]
                 if names or last_name(node.func) == "scaled_dot_product_attention":
                     yield from _of_call(Call(file, node, context, file.called(node, context)))
+    for file in sites.mentioning(["masked_fill"]):
+        for call in file.calls("masked_fill", "masked_fill_") if "softmax" in file.text.lower() else ():
+            yield from _of_filling(call)
+
+
+def _of_filling(call: Call) -> Iterator[Inverted]:
+    """`scores.masked_fill(mask, -1e9)` where `mask` is true for all that came before."""
+    mask, value = call.argument("mask", 0), call.argument("value", 1)
+    if not _SCORES.search(last_name(call.owner).lower()) or mask is None or mask is OPEN:
+        return
+    if value is None or not _is_minus_infinity(call, value):
+        return
+    found = [(each, _true_for(each, _DEPTH)) for each in _masks(call, mask)]
+    meant = {meaning for _, meaning in found}
+    if len(meant) == 1 and meant <= {"past", "before"}:
+        yield Inverted(call, ast.unparse(mask), meant.pop(), found[0][0])
+
+
+def _masks(call: Call, mask: ast.expr) -> list[Origin]:
+    """Where the mask may come from; what a `forward` is given, from the calls of its module."""
+    forward = call.function
+    if forward is None or forward.cls is None or forward.name != "forward" or not isinstance(mask, ast.Name):
+        return origins(call.file, mask, call.context)
+    if mask.id not in forward.parameters:
+        return origins(call.file, mask, call.context)
+    position = list(forward.parameters).index(mask.id) - 1
+    found = []
+    for use in calls_of_instances(call.file.sites, forward, forward.cls):
+        value = use.argument(mask.id, position)
+        if isinstance(value, ast.expr) and value is not OPEN and not is_none(value):
+            found += origins(use.file, value, use.context)
+    return found
+
+
+def _is_minus_infinity(call: Call, value: ast.expr) -> bool:
+    text, number = ast.unparse(value).replace('"', "'"), call.file.constant(value, call.context)
+    plain = isinstance(number, int | float) and not isinstance(number, bool) and number <= _LARGE
+    return plain or text in ("float('-inf')", "-float('inf')", "-math.inf", "-torch.inf", "-np.inf") or ").min" in text
 
 
 def _of_call(call: Call) -> Iterator[Inverted]:
@@ -123,14 +166,19 @@ def _compared(here: Origin, left: ast.expr, right: ast.expr, file: File, context
 def _triangle(made: Origin) -> str:
     """`torch.tril(torch.ones(n, n))`, `torch.ones(n, n).triu(1)`."""
     node, context = source(made.file, before_methods(made.node, _AS_IT_IS), made.context)
+    if isinstance(node, ast.Call) and made.file.called(node, context) in ("torch.from_numpy", "torch.as_tensor"):
+        node, context = source(made.file, before_methods(node.args[0], _AS_IT_IS), context)
+        node = before_methods(node, _AS_IT_IS)
     name = last_name(node.func) if isinstance(node, ast.Call) else ""
     if not isinstance(node, ast.Call) or name not in ("tril", "triu"):
         return ""
-    call = Call(made.file, node, context)
-    of_torch = made.file.called(node, context) == f"torch.{name}"
-    inner = call.argument("input", 0) if of_torch else getattr(node.func, "value", None)
+    call, called = Call(made.file, node, context), made.file.called(node, context)
+    of_library = called in (f"torch.{name}", f"numpy.{name}")
+    inner = node.args[0] if of_library and node.args else getattr(node.func, "value", None)
     ones = source(made.file, inner, context)[0] if isinstance(inner, ast.expr) else None
-    if ones is None or made.file.called(before_methods(ones, {*_AS_IT_IS, "bool"}), context) != "torch.ones":
+    plain = before_methods(ones, {*_AS_IT_IS, "bool"}) if ones is not None else None
+    if made.file.called(plain, context) not in ("torch.ones", "numpy.ones"):
         return ""
-    diagonal = call.constant("diagonal", 1 if of_torch else 0, default=0)
-    return {("tril", 0): "past", ("triu", 1): "future"}.get((name, diagonal), "") if isinstance(diagonal, int) else ""
+    word = "k" if called.startswith("numpy.") else "diagonal"
+    diagonal = call.constant(word, 1 if of_library else 0, default=0)
+    return _TRIANGLES_OF.get((name, diagonal), "") if isinstance(diagonal, int) else ""
