@@ -8,6 +8,7 @@ from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import latest, origin, source
 from mlcheck.lint.sites.model import Function
+from mlcheck.lint.sites.origins import returns
 from mlcheck.lint.sites.scopes import Context
 
 KEEPS = frozenset(
@@ -69,6 +70,9 @@ def is_picture(file: File, node: ast.expr, context: Context, channels: str, dept
     if isinstance(node.func, ast.Attribute) and node.func.attr == "convert" and node.args:
         rgb = isinstance(node.args[0], ast.Constant) and node.args[0].value == "RGB"
         return rgb and is_picture(file, node.func.value, context, channels, depth - 1)
+    if isinstance(named, Function) and not named.node.decorator_list:
+        given = list(returns(named))
+        return bool(given) and all(is_picture(named.file, each, named.inner, channels, depth - 1) for each in given)
     return False
 
 
