@@ -17,6 +17,7 @@ from mlcheck.lint.sites.project import Sites
 
 _LIBRARIES = ("sklearn.metrics.", "torchmetrics.functional.", "torcheval.metrics.functional.")
 _BATCHES = pattern(r"loader|(?:\b|_)dl\b|batches|iterator")
+_LOSS = pattern(r"loss|criterion|cross_entropy|nll|mse")
 _LOADER = "torch.utils.data.DataLoader"
 
 
@@ -95,3 +96,26 @@ def _is_whole(file: File, loop: LoopSite) -> bool:
                 if made is not None and ("len(" in ast.unparse(made) or ".shape" in ast.unparse(made)):
                     return True
     return False
+
+
+def last_alone(loop: LoopSite) -> ast.expr | None:
+    """`return loss.item()` behind a loop of an evaluation that keeps nothing of its batches but the last loss."""
+    text = loop.file.module.text_of(loop.scope) if isinstance(loop.scope, ast.FunctionDef) else ""
+    if ".eval()" not in text or "backward(" in text or "loader" not in ast.unparse(loop.node.iter).lower():
+        return None
+    if any(isinstance(n, ast.AugAssign | ast.Break | ast.Return | ast.Yield | ast.Expr) for n in walk(loop.node)):
+        return None
+    made = {
+        target.id
+        for line in straight(loop.node.body)
+        for target, value in (assigned(line) if isinstance(line, ast.Assign) else ())
+        if isinstance(target, ast.Name) and isinstance(value, ast.Call) and len(value.args) == 2
+    }
+    for statement in loop.after:
+        given = statement.value if isinstance(statement, ast.Return) else None
+        told: list[ast.expr] = given.elts if isinstance(given, ast.Tuple) else [given] if given is not None else []
+        for node in told:
+            bare = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else node
+            if isinstance(bare, ast.Name) and bare.id in made and (node is not bare or _LOSS.search(bare.id)):
+                return node
+    return None
