@@ -29,6 +29,15 @@ def read_too_late(sites: Sites) -> Iterator[tuple[Call, str]]:
                         yield call, name
 
 
+def moved_onto_itself(sites: Sites) -> Iterator[tuple[Call, str]]:
+    """`x.scatter_(0, order, x)`: rows are read that earlier ones were written over."""
+    for file in sites.mentioning(["scatter_(", "index_copy_("]) if sites.uses_torch else ():
+        for call in file.calls("scatter_", "index_copy_"):
+            source = call.argument("src", 2) or call.argument("source", 2)
+            if isinstance(call.owner, ast.Name) and isinstance(source, ast.Name) and source.id == call.owner.id:
+                yield call, source.id
+
+
 def _moves(node: ast.AST, name: str) -> bool:
     """`x.flip(0)`, `torch.flip(x, [0])` and `x[order]`: other rows of the same tensor."""
     match node:
