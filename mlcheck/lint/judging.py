@@ -9,7 +9,10 @@ from collections.abc import Collection, Hashable
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Loss, Place
 from mlcheck.lint.nodes import before_methods, last_name, walk
-from mlcheck.lint.values import Cut, Object, Select, Tensor, split_of_name
+from mlcheck.lint.sites import Class
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.layers.last_activations import final_relu
+from mlcheck.lint.values import Cut, Object, Select, Tensor, live, split_of_name
 
 _LOSS = pattern(r"loss|crit|objective", re.IGNORECASE)
 _WEIGHTS = pattern(r"Parameter\(|register_parameter|\bnn\.(?!Module\b)[A-Z]|Linear|Conv\d?d?\(|Embedding|add_module")
@@ -225,3 +228,17 @@ def has_no_weights(forward: Forward) -> bool:
     if cls is None or "?" in cls.libraries or len(forward.touched) > 1:
         return False
     return not any(_WEIGHTS.search(info.module.text_of(info.node)) for info in cls.mro)
+
+
+def relu_before(facts: Facts, loss: Loss) -> Place | None:
+    """The ReLU that the module ends with whose result the loss is given as it is."""
+    file, call = facts.sites.at(loss.place.path), facts.sites.call_at(loss.place)
+    made_by = list(live(loss.input.traces)) if isinstance(loss.input, Tensor) and loss.input.kind == "other" else []
+    forward = made_by[0] if len(made_by) == 1 else None
+    if file is None or call is None or forward is None or not call.node.args or not isinstance(forward.module, Object):
+        return None
+    made, _ = source(file, call.node.args[0], call.context)
+    info = forward.module.cls
+    home = facts.sites.at(info.module.source.path) if info is not None and made is forward.place.node else None
+    cls = home.definitions.get(info.node) if home is not None and info is not None else None
+    return final_relu(cls) if isinstance(cls, Class) else None

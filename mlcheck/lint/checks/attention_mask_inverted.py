@@ -15,6 +15,8 @@ _WHAT = {
     "future": "the places after each one",
     "tokens": "the tokens",
     "padding": "the padding",
+    "before": "the places before each one",
+    "onwards": "the places from each one on",
 }
 
 

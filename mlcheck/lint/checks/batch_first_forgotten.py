@@ -17,9 +17,10 @@ from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.straight import read_after
 
 LOOKS_AT = "sequence layer"
-WORDS = ("LSTM", "GRU", "RNN", "MultiheadAttention", "Transformer")
+WORDS = ("LSTM", "GRU", "RNN", "MultiheadAttention", "Transformer", "CRF")
 _POSITIONS = {"LSTM": 4, "GRU": 4, "RNN": 5, "MultiheadAttention": 8}
 _POSITIONS |= {"TransformerEncoderLayer": 6, "TransformerDecoderLayer": 6, "Transformer": 9}
+_CRF = "torchcrf.CRF"
 _SWAPS = pattern(
     r"transpose|permute|swapaxes|rearrange|\.t\(\)|\.T\b|movedim|einsum|pack_padded|stack\(|unsqueeze\((?:dim=)?0\)|\[None\b"
 )
@@ -37,7 +38,7 @@ _FIRST = rf"(?:{_ALONG}|\[:, 0(?:, :)?\])"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    layers = list(facts.sites.calls(*(f"torch.nn.{name}" for name in _POSITIONS)))
+    layers = list(facts.sites.calls(*(f"torch.nn.{name}" for name in _POSITIONS), _CRF))
     facts.sites.seen[LOOKS_AT] = len(layers)
     told = {across.layer.spot: across for across in facts.read_across}
     for across in told.values():
@@ -106,7 +107,7 @@ def _state_viewed(call: Call) -> Iterator[Finding]:
 
 
 def _position(call: Call) -> int:
-    return _POSITIONS[call.name.rpartition(".")[2]]
+    return 1 if call.name == _CRF else _POSITIONS[call.name.rpartition(".")[2]]
 
 
 def _homes(call: Call) -> Iterator[tuple[Class, list[str]]]:

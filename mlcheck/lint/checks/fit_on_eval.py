@@ -11,6 +11,7 @@ from mlcheck.lint.sites.data.cutting import cut_in_two, kept_rows
 from mlcheck.lint.sites.data.folds import held_out_by_fold
 from mlcheck.lint.sites.data.learning import fitted, of_origin, taken_behind, target_by_group, targets
 from mlcheck.lint.sites.data.lineage import Passed, lineage
+from mlcheck.lint.sites.data.own_fits import own_fits
 from mlcheck.lint.sites.data.own_scale import own_scales
 from mlcheck.lint.sites.data.splitting import splits_of_rows
 from mlcheck.lint.sites.guards import own_attribute
@@ -39,6 +40,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             own.place.location,
             help="scale both with the statistics of the training data",
             related=(own.training.location,),
+        )
+    for each in own_fits(facts.sites):
+        yield Finding(
+            f"Each data set fits {each.what} to its own rows: held-out data is not encoded as training data is",
+            each.function.place(each.node).location,
+            help="fit on the training data, and hand the result to the data sets of the other splits",
+            related=(each.held_out.place.location,),
         )
     for call, kind in fits:
         data = call.node.args[0]

@@ -12,6 +12,7 @@ from mlcheck.lint.sites import Call, Class, Function, Sites
 from mlcheck.lint.sites.guards import conditions, own_attribute
 from mlcheck.lint.sites.layers.modules import MODULE, module_classes, text_of
 from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.training.woken_norms import woken_norms
 
 LOOKS_AT = "module that sets modes"
 WORDS = ("eval()",)
@@ -25,6 +26,14 @@ _PART_AGAIN = pattern(r"\.\w+\.eval\(\)|freeze|frozen", re.IGNORECASE)
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
+    for woken in woken_norms(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            "The batch norms are put into evaluation mode here, and `train()` puts them back: they follow the new data",
+            woken.file.place(woken.frozen, woken.context).location,
+            help="put them into evaluation mode after each `train()`",
+            related=(woken.train.place.location,),
+        )
     for cls in facts.sites.once(module_classes):
         if cls.libraries != {MODULE} or "eval()" not in text_of(cls) or cls.find("train") is not None:
             continue

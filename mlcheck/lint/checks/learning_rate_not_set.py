@@ -9,16 +9,23 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Context, File, Function, Sites, canonical
 from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.training.misplaced_settings import read_by_nobody
 from mlcheck.lint.sites.training.optimizers import OPTIMIZERS
 
 LOOKS_AT = "learning rate that is set"
-WORDS = (".lr", "learning_rate", "defaults[", ".state_dict()[")
+WORDS = (".lr", "learning_rate", "defaults[", ".state_dict()[", '"params":', "'params':")
 _RATES = ("lr", "learning_rate")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _in_copies(facts.sites)
+    for group, key in read_by_nobody(facts.sites):
+        yield Finding(
+            f"No optimizer reads `{key}`: this group is trained with the settings of the others",
+            group.file.place(group.node, group.context).location,
+            help='settings that are read: `"lr"`, `"weight_decay"`, `"momentum"`',
+        )
     for file in facts.sites.mentioning([".lr", ".learning_rate", "defaults[", "learning_rate"]):
         if "optim" not in file.text:
             continue

@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts, Forward
 from mlcheck.lint.judging import losses_of
 from mlcheck.lint.nodes import before_methods
 from mlcheck.lint.sites import Context, File, Sites
+from mlcheck.lint.sites.evaluation.gathered import gathered
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.values import Tensor, live, owner_key
 
@@ -33,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue  # a layer that may have been put behind the model since
         for node, asked, context in _decisions(file):
             made = _computed(file, asked, context)
-            call = calls.get(made)
+            call = calls.get(made) or calls.get(_gathered(file, asked, context) or made)
             if call is not None and not _may_squash(call):
                 yield Finding(
                     f"These are logits of `{call.name}`, and 0.5 is a threshold of probabilities",
@@ -51,6 +52,15 @@ def _computed(file: File, asked: ast.expr, context: Context) -> ast.expr:
         given = before_methods(bound[0].value, _SHAPING)
         made, _ = source(file, given, bound[0].context)
     return before_methods(made, _SHAPING)
+
+
+def _gathered(file: File, asked: ast.expr, context: Context) -> ast.AST | None:
+    """What one batch added to what is decided about, where that was gathered over all of them."""
+    found = gathered(file, before_methods(asked, _SHAPING), context)
+    if found is None:
+        return None
+    made, _ = source(found.file, before_methods(found.node, _SHAPING), found.context)
+    return before_methods(made, (*_SHAPING, "numpy"))
 
 
 def _never_below_zero(sites: Sites) -> Iterator[Finding]:
@@ -93,7 +103,7 @@ def _decisions(file: File) -> Iterator[tuple[ast.expr, ast.expr, Context]]:
     for call in file.calls("round"):
         if call.node.keywords:
             continue  # so many decimals
-        if call.file.called(call.node, call.context) == "torch.round" and call.node.args:
+        if call.file.called(call.node, call.context) in ("torch.round", "numpy.round") and call.node.args:
             yield call.node, call.node.args[0], call.context
         elif isinstance(call.node.func, ast.Attribute) and not call.node.args:
             yield call.node, call.node.func.value, call.context

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import before_methods, walk
+from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.sites import Call, Context, File, Function
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.origins import returns
@@ -59,7 +59,7 @@ def _is_of_no_tensor(call: Call | None) -> bool:
 def _collected(facts: Facts) -> Iterator[Finding]:
     """`torch.tensor(losses, requires_grad=True)` of a list that the same function filled, under its `backward()`."""
     for call in facts.sites.calls(*_MAKERS):
-        given = call.node.args[0] if call.node.args else None
+        given = _averaged(call.node.args[0]) if call.node.args else None
         function = call.function
         if function is None or not isinstance(given, ast.Name):
             continue
@@ -179,10 +179,20 @@ def _is_of_data(file: File, node: ast.expr, context: Context) -> bool:
     return bool(names) and all(binding.kind in ("loop", "param") or binding in moved for binding in bound)
 
 
+def _averaged(given: ast.expr) -> ast.expr:
+    """`losses` of `np.mean(losses)`, `sum(losses)` and `sum(losses) / len(losses)`."""
+    if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Div):
+        given = given.left
+    plain = isinstance(given, ast.Call) and last_name(given.func) in ("mean", "sum", "fmean", "array")
+    return given.args[0] if isinstance(given, ast.Call) and plain and len(given.args) == 1 else given
+
+
 def _is_loss(function: Function) -> bool:
     """A loss as a function or a module: `def total_loss(...)`, `class MultiTaskLoss: def forward(...)`."""
-    name = function.cls.name if function.cls is not None and function.name in ("forward", "__call__") else function.name
-    return "loss" in name.lower()
+    name, loss = function.name, ""
+    if function.cls is not None and function.name in ("forward", "__call__"):
+        name, loss = function.cls.name, " ".join(ast.unparse(given) for given in returns(function))
+    return "loss" in name.lower() or loss == "loss"
 
 
 def _is_returned(call: Call, function: Function) -> bool:

@@ -7,10 +7,11 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward, Loss, Place
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.training.graphless_terms import graphless_terms
+from mlcheck.lint.sites.training.hard_terms import hard_terms
 from mlcheck.lint.values import Cut, Symbol, Tensor, live
 
 LOOKS_AT = "backward pass beside a cut"
-WORDS = ("detach", "item()", "float(")
+WORDS = ("detach", "item()", "float(", "> ", ">= ", "argmax", "round(")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -29,6 +30,13 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help=f"keep the graph of `{term.name}`; take `.item()` or `.detach()` only for what is logged",
                 related=(term.sum.location,),
             )
+    for hard in hard_terms(facts.sites):
+        yield Finding(
+            f"A decision has no gradient, and `{hard.term}` is computed of it: this term of the loss trains nothing",
+            hard.decision.location,
+            help="compute the term of the probabilities; decide only for what is reported",
+            related=(hard.sum.location,),
+        )
     yield from _fed_by_cut(facts)
 
 

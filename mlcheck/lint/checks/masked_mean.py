@@ -21,6 +21,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _pooled(facts)
     yield from _attended(facts)
+    yield from _ignoring(facts)
     for file in facts.sites.mentioning(["mask", "pad", "valid"]):
         if ".mean(" not in file.text:
             continue
@@ -44,6 +45,28 @@ def check(facts: Facts) -> Iterator[Finding]:
                         related=(file.place(product, context).location,),
                     )
                     break
+
+
+def _ignoring(facts: Facts) -> Iterator[Finding]:
+    """`F.cross_entropy(scores, labels, reduction="none", ignore_index=255).mean()`: the ignored ones count as zeros."""
+    for loss in facts.sites.calls("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss"):
+        if loss.constant("reduction") != "none" or loss.argument("ignore_index", 4) is None:
+            continue
+        names = loss.file.names_given(loss.node)
+        for mean in loss.file.calls("mean"):
+            owner = mean.owner if not mean.node.args and not mean.node.keywords else None
+            if owner is None or mean.function is not loss.function:
+                continue
+            made, _ = source(loss.file, owner, mean.context)
+            last = made.left if isinstance(made, ast.BinOp) and isinstance(made.op, ast.Mult) else made
+            if (made is loss.node or last_name(last) in names) and not _is_corrected(mean):
+                facts.sites.seen[LOOKS_AT] += 1
+                yield Finding(
+                    "The mean counts the labels that are ignored, whose losses are zero: the more of them, the smaller",
+                    mean.place.location,
+                    help="divide the sum by the number of labels that are not ignored",
+                    related=(loss.place.location,),
+                )
 
 
 def _pooled(facts: Facts) -> Iterator[Finding]:

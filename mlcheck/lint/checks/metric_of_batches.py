@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.data.loaders import LOADER
+from mlcheck.lint.sites.evaluation.logged_values import logged_in_evaluation
 from mlcheck.lint.sites.evaluation.without_gradients import evaluating_files
 from mlcheck.lint.sites.origins import origins
 
@@ -37,6 +38,16 @@ def check(facts: Facts) -> Iterator[Finding]:
                     continue
                 seen += 1
                 yield from _averaged(function, loop)
+    for log, made, metric in logged_in_evaluation(facts.sites) if known else ():
+        seen += 1
+        named = metric or (_metric_of(log.function, made) if log.function is not None else "")
+        if named and named != "perplexity":
+            yield Finding(
+                f"Lightning averages the batches' `{named}`, and their mean is not the `{named}` of the data",
+                log.place.location,
+                help="log a metric object of torchmetrics itself, which gathers all batches: `self.log(name, metric)`",
+                related=(log.file.place(made, log.context).location,),
+            )
     facts.sites.seen[LOOKS_AT] = seen
 
 

@@ -17,6 +17,7 @@ from mlcheck.lint.sites.layers.kept_slices import kept_slices
 from mlcheck.lint.sites.layers.modules import is_module
 from mlcheck.lint.sites.layers.overwriting import Overwriting, begins_with_relu, overwritings
 from mlcheck.lint.sites.layers.saved_results import kept_result
+from mlcheck.lint.sites.layers.written_then_read import moved_onto_itself, picked_for_good, read_too_late
 from mlcheck.lint.sites.straight import blocks_around, read_after, rebound_between
 
 LOOKS_AT = "operation in place"
@@ -29,6 +30,24 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _in_modules(facts.sites)
     yield from _in_datasets(facts.sites)
+    for call, name in read_too_late(facts.sites):
+        yield Finding(
+            f"`{name}` is read here after it was changed in place in the same line",
+            call.place.location,
+            help=f"keep what is to be added first: `other = {name}.flip(0)`, or compute a new tensor without the `_`",
+        )
+    for call, name in moved_onto_itself(facts.sites):
+        yield Finding(
+            f"`{name}` is read while its rows are written over: some of them are copies of others then",
+            call.place.location,
+            help=f"write into a new tensor: `torch.zeros_like({name})`",
+        )
+    for forward, line, kept in picked_for_good(facts.sites):
+        yield Finding(
+            f"`self.{kept}` is overwritten by the entries for this batch, and the next batch picks from those",
+            forward.place(line).location,
+            help=f"give what is picked a name of its own: `{kept} = ...`",
+        )
     for file in facts.sites.mentioning(["torch"]):
         for function in file.functions:
             text = function.text

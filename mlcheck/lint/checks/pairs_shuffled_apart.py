@@ -1,4 +1,4 @@
-"""pairs-shuffled-apart: inputs come out of one shuffled loader, and their targets out of another."""
+"""pairs-shuffled-apart: inputs are put into one random order, and their targets into another."""
 
 import ast
 from collections.abc import Iterator
@@ -8,12 +8,13 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, canonical
 from mlcheck.lint.sites.data.loaders import LOADER
+from mlcheck.lint.sites.data.shuffled_apart import shuffled_apart
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "data loader"
-WORDS = ("DataLoader",)
+WORDS = ("DataLoader", "shuffle(", "randperm(", "permutation(")
 _SUPERVISED = ("CrossEntropyLoss", "MSELoss", "L1Loss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "SmoothL1Loss")
 _FUNCTIONS = (
     *("cross_entropy", "mse_loss", "l1_loss", "nll_loss", "binary_cross_entropy", "smooth_l1_loss"),
@@ -22,6 +23,14 @@ _FUNCTIONS = (
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    for apart in shuffled_apart(facts.sites):
+        yield Finding(
+            f"`{apart.inputs}` and `{apart.targets}` are shuffled by two draws: "
+            "the targets no longer belong to the inputs",
+            apart.second.place.location,
+            help="draw one order, and put both into it",
+            related=(apart.first.place.location,),
+        )
     for file in facts.sites.mentioning(["zip("]):
         for call in file.calls("zip"):
             loop = next((loop for loop, _ in file.walk.loops if _goes_over(loop, call.node)), None)

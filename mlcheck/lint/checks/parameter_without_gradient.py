@@ -145,8 +145,9 @@ def _under_no_grad(facts: Facts) -> Iterator[Finding]:
         if forward is None or "no_grad()" not in text or any(word in text.lower() for word in _KEPT_STILL):
             continue
         yield from _under_decorator(facts, cls, forward)
-        for block in forward.nodes:
-            if not isinstance(block, ast.With) or ast.unparse(block.items[0].context_expr) != "torch.no_grad()":
+        called = [method for method in cls.methods.values() if f"self.{method.name}(" in forward.text]
+        for method, block in ((each, node) for each in (forward, *called) for node in each.all(ast.With)):
+            if ast.unparse(block.items[0].context_expr) != "torch.no_grad()":
                 continue
             for name, sets in cls.attributes.items():
                 found = [node for line in block.body for node in walk(line) if is_attribute(node, "self", name)]
@@ -160,9 +161,9 @@ def _under_no_grad(facts: Facts) -> Iterator[Finding]:
                 if not any(word in name for word in _NOT_TRAINED):
                     yield Finding(
                         f"`self.{name}` runs without gradients: the optimizer holds weights that never get one",
-                        forward.place(found[0]).location,
+                        method.place(found[0]).location,
                         help=f"take out the `no_grad`; or freeze `{name}` openly with `requires_grad_(False)`",
-                        related=(forward.place(block).location,),
+                        related=(method.place(block).location,),
                     )
 
 

@@ -9,6 +9,7 @@ from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import Function
 from mlcheck.lint.sites.data.comparing import compared, is_in_order, is_only_joined
 from mlcheck.lint.sites.data.loaders import Loader, loaders
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.sorted_rows import left_sorted
 from mlcheck.lint.sites.origins import Origin
 
@@ -44,7 +45,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         for node in function.nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
                 table, filled = node.targets[0].value, node.value
-                if not isinstance(table, ast.Name) or table.id not in rows or _is_made_anew(function, loader, table):
+                if not isinstance(table, ast.Name) or _is_made_anew(function, loader, table):
+                    continue
+                if table.id not in rows and not _is_read(function, table):
                     continue
                 if _is_gathered(function, loader, filled):
                     yield Finding(
@@ -53,6 +56,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help="leave `shuffle` out where predictions are matched with rows by their position",
                         related=(function.place(node).location,),
                     )
+
+
+def _is_read(function: Function, table: ast.Name) -> bool:
+    """`submission = pd.read_csv("sample.csv")`: its rows stand in the order of the file."""
+    made, context = source(function.file, table, function.inner)
+    return function.file.called(made, context) in ("pandas.read_csv", "polars.read_csv")
 
 
 def _side_by_side(function: Function, loader: Loader, rows: set[str]) -> Iterator[Finding]:

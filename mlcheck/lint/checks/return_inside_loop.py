@@ -88,10 +88,18 @@ def _carried(loop: LoopSite, last: ast.Return) -> str:
     if isinstance(loop.scope, ast.FunctionDef):
         begun |= {argument.arg for argument in loop.scope.args.args}
     turn = {part.id for part in walk(loop.node.target) if isinstance(part, ast.Name)}
+    told = [last.value, *_made_last(loop.node, last.value)]
     for name in sorted(begun - turn):
-        if loads(last.value, name) and any(_goes_on(node, name) for node in own_nodes(loop.node)):
+        if any(loads(each, name) for each in told) and any(_goes_on(node, name) for node in own_nodes(loop.node)):
             return name
     return ""
+
+
+def _made_last(loop: ast.For, value: ast.expr) -> list[ast.expr]:
+    """`correct / total` of `accuracy = correct / total`, `return accuracy`."""
+    lines = [line for line in loop.body if isinstance(line, ast.Assign)]
+    pairs = [pair for line in lines for pair in assigned(line)]
+    return [made for target, made in pairs if isinstance(target, ast.Name) and loads(value, target.id)]
 
 
 def _is_for_one(scope: ast.AST) -> bool:

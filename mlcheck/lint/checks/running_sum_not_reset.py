@@ -12,6 +12,8 @@ from mlcheck.lint.sites.blocks import straight
 from mlcheck.lint.sites.branches import Branch, branches_of
 from mlcheck.lint.sites.evaluation.accumulators import never_reset
 from mlcheck.lint.sites.evaluation.epoch_sums import Mean, is_set, is_sum, over_epochs, zeroed
+from mlcheck.lint.sites.evaluation.own_meters import counting_on
+from mlcheck.lint.sites.evaluation.shared_metrics import shared_metrics
 
 LOOKS_AT = "running sum"
 _UNITS = ("60", "3600", "1000", "1024", "1000000", "1000.0", "1000000.0")
@@ -27,6 +29,22 @@ def check(facts: Facts) -> Iterator[Finding]:
             compute.place.location,
             help=f"`{name}.reset()` after `compute()`, or before the first batch",
             related=(metric.location,),
+        )
+    for update, meter, made in counting_on(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            f"`{meter}` is made once and never reset: what it tells covers the batches of all epochs so far",
+            update.place.location,
+            help="make a new one for each evaluation, or give it a method that sets its totals back to 0",
+            related=(made.location,),
+        )
+    for logged, shared, fed in shared_metrics(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            f"Training and validation share `{shared}`: what one reports takes batches of the other, or loses its own",
+            logged.place.location,
+            help="make a metric of its own for each of them",
+            related=(fed.location,),
         )
     for file in facts.sites.mentioning(["+"]):
         for mean in over_epochs(file) if "torch" in file.text else ():

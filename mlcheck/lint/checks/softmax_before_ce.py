@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.judging import losses_of, scores_of
+from mlcheck.lint.judging import losses_of, relu_before, scores_of
 
 LOOKS_AT = "cross-entropy loss"
 WORDS = ("CrossEntropyLoss", "cross_entropy")
@@ -22,5 +22,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                 _WHY[scores.kind],
                 scores.place.location,
                 help="give the loss the raw logits; take `softmax` only where probabilities are read",
+                related=(loss.place.location,),
+            )
+        elif (relu := relu_before(facts, loss)) is not None:
+            yield Finding(
+                "The scores come from a ReLU: none is below zero, and cross-entropy wants those of wrong classes to be",
+                relu.location,
+                help="give the loss what the last layer computes, without an activation",
                 related=(loss.place.location,),
             )

@@ -9,12 +9,13 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_length, is_name, loads, walk
 from mlcheck.lint.sites import Call, File
 from mlcheck.lint.sites.data.loaders import kind_of_data, loaders
+from mlcheck.lint.sites.data.mixed_pairs import mixed_pairs
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "data loader"
-WORDS = ("DataLoader", "random_split")
+WORDS = ("DataLoader", "random_split", "TensorDataset")
 _PARTS = ("torch.utils.data.random_split", "torch.utils.data.Subset")
 
 
@@ -23,6 +24,12 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _part_of_the_other(facts)
     yield from _unread_numbers(facts)
     yield from _sliced_whole(facts)
+    for pair in mixed_pairs(facts.sites):
+        yield Finding(
+            f"`{pair.first}` and `{pair.second}` are of different splits: the targets belong to other samples",
+            pair.call.place.location,
+            help="pair the inputs of a split with its own targets",
+        )
     for loader in facts.sites.once(loaders):
         data, file = loader.dataset, loader.call.file
         if not isinstance(data, ast.Attribute) or data.attr != "dataset":
@@ -139,7 +146,8 @@ def _part_of_the_other(facts: Facts) -> Iterator[Finding]:
         if not isinstance(data, ast.Name) or len(named) != 1:
             continue
         (meant,) = named
-        if not meant or split_of_name(data.id) in ("", meant) or "train" not in (meant, split_of_name(data.id)):
+        held = split_of_name(data.id) or _asked_for(call, data)
+        if not meant or held in ("", meant) or "train" not in (meant, held):
             continue
         names = [n for n in walk(around(call)) if isinstance(n, ast.Name)]
         counted = {part for node in walk(around(call)) if is_length(node) for part in walk(node)}
@@ -152,6 +160,16 @@ def _part_of_the_other(facts: Facts) -> Iterator[Finding]:
                 help=f"give the loader `{idle[0].id}`",
                 related=(call.file.place(idle[0], call.context).location,),
             )
+
+
+def _asked_for(call: Call, data: ast.Name) -> str:
+    """`train` of `data = Scenes(root, mode="train")`: the split that one of the constants names."""
+    found = origins(call.file, data, call.context)
+    made = found[0].node if len(found) == 1 else None
+    given = [*made.args, *(word.value for word in made.keywords)] if isinstance(made, ast.Call) else []
+    said = [node.value for node in given if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    splits = {split_of_name(text) for text in said if text.isidentifier()} - {""}
+    return splits.pop() if len(splits) == 1 else ""
 
 
 def _key_of(call: Call) -> tuple[str, ...]:
@@ -174,6 +192,8 @@ def _is_part(call: Call, name: ast.Name, split: str) -> bool:
     if split_of_name(name.id) != split or name.lineno > call.node.lineno:
         return False
     for found in origins(call.file, name, call.context):
+        if split == _asked_for(call, name):
+            return True
         last = found.node.func if isinstance(found.node, ast.Call) else None
         text = ast.unparse(last).rpartition(".")[2] if last is not None else ""
         if text in ("random_split", "Subset") or "dataset" in text.lower() or kind_of_data(found) == "map":

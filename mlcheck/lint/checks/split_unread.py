@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from mlcheck.core.finding import Finding
@@ -11,12 +11,12 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_length, is_name, last_name, own_nodes, reads_of, walk
 from mlcheck.lint.sites import Class, Context, File, Function
 from mlcheck.lint.sites.data.other_split import loaders_of_other_split
+from mlcheck.lint.sites.data.split_pairs import alike, attribute_pairs, loops_over
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "pair of splits"
 _WRAPS = ("tqdm", "trange", "track", "enumerate", "iter", "prefetch", "cycle")
 _COUNTS = pattern(r"==|\.eq\(|correct|argmax|torch\.max\(")
-_SPLITS = ("train", "val", "valid", "validation", "test", "eval", "dev")
 _ASKS = ("eval", "valid", "val_", "test", "accuracy", "score")
 _ADAPTS = pattern(r"temperature|calibrat|(?<!cross)(?<!cross_)entropy|adapt|last_layer|fine_?tun", re.IGNORECASE)
 _COMPARES = pattern(r"==|loss|criterion|correct|acc|score|metric|error", re.IGNORECASE)
@@ -42,7 +42,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 seen += 1
                 yield from _judged(_Scope(file, node, context), unread, other)
         for cls in file.classes:
-            for unread, other in _attribute_pairs(cls):
+            for unread, other in attribute_pairs(cls):
                 seen += 1
                 yield from _judged_class(cls, unread, other)
     facts.sites.seen[LOOKS_AT] = seen
@@ -50,7 +50,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _pairs(scope: _Scope) -> Iterator[tuple[str, str]]:
     """Names such as `val_loader` and `train_loader`, of which nothing reads the first."""
-    together = _alike(scope.context.scope.bindings)
+    together = alike(scope.context.scope.bindings)
     if not together:
         return
     inside = walk(scope.node)
@@ -72,31 +72,6 @@ def _may_be_left(scope: _Scope, unread: str) -> bool:
     return _ADAPTS.search(text) is not None
 
 
-def _alike(names: Iterable[str]) -> list[list[str]]:
-    """Pairs of names that differ by their split alone; of three, those for evaluation each with that for training."""
-    stems: dict[str, list[str]] = {}
-    for name in names:
-        if (stem := _stem(name)) and split_of_name(name):
-            stems.setdefault(stem, []).append(name)
-    pairs = [names for names in stems.values() if len(names) == 2]
-    for names in stems.values():
-        if len({split_of_name(name) for name in names}) == len(names) == 3:
-            trained = next(name for name in names if split_of_name(name) == "train")
-            pairs += [[name, trained] for name in names if name != trained]
-    return pairs
-
-
-def _attribute_pairs(cls: Class) -> Iterator[tuple[str, str]]:
-    """`self.val_loader` and `self.train_loader`, the first only ever set, or asked for its length."""
-    for names in _alike(cls.attributes):
-        for unread, other in (names, names[::-1]):
-            texts = [file.text for file in cls.file.sites.mentioning([unread], tests=True)]
-            said = re.compile(rf"(?<!len\(self)\.{unread}\b|[\"']{unread}[\"']")
-            spoken = sum(len(said.findall(text)) for text in texts)
-            if split_of_name(unread) != split_of_name(other) and spoken == len(cls.attributes[unread]):
-                yield unread, other
-
-
 def _judged_class(cls: Class, unread: str, other: str) -> Iterator[Finding]:
     """The loops of the class's methods over the attribute that stands in the place of the other."""
     trained: list[tuple[Function, ast.expr]] = []
@@ -104,13 +79,12 @@ def _judged_class(cls: Class, unread: str, other: str) -> Iterator[Finding]:
     for method in cls.methods.values():
         text = method.text
         of_training = "train" in method.name.lower()
-        for loop in method.nodes:
-            if isinstance(loop, ast.For) and f"{method.receiver}.{other}" in ast.unparse(loop.iter):
-                inside = cls.file.module.text_of(loop)
-                if ".backward(" in inside:
-                    trained.append((method, loop.iter))
-                elif ".eval()" in text and ".step(" not in inside and _COMPARES.search(inside) and not of_training:
-                    judged.append((method, loop.iter))
+        for loop, over in loops_over(method, f"{method.receiver}.{other}"):
+            inside = cls.file.module.text_of(loop)
+            if ".backward(" in inside:
+                trained.append((method, over))
+            elif ".eval()" in text and ".step(" not in inside and _COMPARES.search(inside) and not of_training:
+                judged.append((method, over))
     found = (
         trained if split_of_name(unread) == "train" else judged if trained and split_of_name(other) == "train" else []
     )
@@ -122,13 +96,6 @@ def _is_known_elsewhere(scope: _Scope, name: str) -> bool:
     """Whether another file may import a variable of a module."""
     files = scope.file.sites.mentioning([name], tests=True) if isinstance(scope.node, ast.Module) else ()
     return any(file is not scope.file for file in files)
-
-
-def _stem(name: str) -> str:
-    """`_loader` of `train_loader`: the name without the word for its split."""
-    words = name.lower().split("_")
-    rest = [word for word in words if word not in _SPLITS]
-    return "_".join(rest) if len(rest) == len(words) - 1 and rest else ""
 
 
 def _reads(nodes: list[ast.AST], name: str) -> list[ast.Name]:

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 from functools import partial
 
 from mlcheck.core.finding import Finding
-from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import assigned, is_name, last_name, loads, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops, straight
 from mlcheck.lint.sites.evaluation.begun_anew import begun_anew
 from mlcheck.lint.sites.evaluation.doubled import doubled
 from mlcheck.lint.sites.evaluation.dropped_sums import dropped_sums
+from mlcheck.lint.sites.evaluation.last_batch_metrics import last_alone, metrics_of_last_batch
+from mlcheck.lint.sites.evaluation.overwritten_results import overwritten_results
 from mlcheck.lint.sites.iteration import iteration_of
 
 LOOKS_AT = "loop with a mean behind it"
-_LOSS = pattern(r"loss|criterion|cross_entropy|nll|mse")
 _ZEROS = ("torch.zeros", "torch.tensor", "numpy.zeros")
 _FEW = 3
 _SIZES = ("size", "numel", "len")
@@ -26,13 +26,34 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning([".eval()", "no_grad", "inference_mode"]):
         for loop in for_loops(file):
             seen += 1
-            if (told := _last_alone(loop)) is not None:
+            if (told := last_alone(loop)) is not None:
                 yield Finding(
                     f"`{ast.unparse(told)}` is of the last batch alone: every batch before it overwrote the name",
                     file.place(told, loop.context).location,
                     help="add up over the batches, and divide by their number behind the loop",
                     related=(file.place(loop.node, loop.context).location,),
                 )
+    for alone in metrics_of_last_batch(facts.sites):
+        file, context = alone.loop.file, alone.loop.context
+        yield Finding(
+            f"`{alone.names[0]}` and `{alone.names[1]}` are of the last batch alone: every batch before it "
+            "overwrote them",
+            file.place(alone.metric, context).location,
+            help="gather them in lists, and compute the metric of all that was gathered",
+            related=(file.place(alone.line, context).location,),
+        )
+    for lost in overwritten_results(facts.sites):
+        what = (
+            f"`{lost.name}` is divided in every turn, and what follows is added to that: it is the mean of nothing"
+            if lost.divided
+            else f"Every turn overwrites `{lost.name}`: what is returned is of the last turn alone"
+        )
+        yield Finding(
+            what,
+            lost.loop.file.place(lost.line, lost.loop.context).location,
+            help="divide once, behind the loop" if lost.divided else f"gather: `{lost.name}.update(...)`",
+            related=(lost.loop.file.place(lost.loop.node, lost.loop.context).location,),
+        )
     for loop, sum_, thrown in dropped_sums(facts.sites):
         yield Finding(
             f"What the loop adds up in `{ast.unparse(sum_.target)}` is thrown away here for its last batch",
@@ -82,29 +103,6 @@ def _means_of_all(loop: LoopSite) -> dict[str, ast.BinOp]:
         for mean, total, count in _means(loop)
         if (count in added - {total} if isinstance(count, str) else _is_of_all(count, loop))
     }
-
-
-def _last_alone(loop: LoopSite) -> ast.expr | None:
-    """`return loss.item()` behind a loop of an evaluation that keeps nothing of its batches but the last loss."""
-    text = loop.file.module.text_of(loop.scope) if isinstance(loop.scope, ast.FunctionDef) else ""
-    if ".eval()" not in text or "backward(" in text or "loader" not in ast.unparse(loop.node.iter).lower():
-        return None
-    if any(isinstance(n, ast.AugAssign | ast.Break | ast.Return | ast.Yield | ast.Expr) for n in walk(loop.node)):
-        return None
-    made = {
-        target.id
-        for line in straight(loop.node.body)
-        for target, value in (assigned(line) if isinstance(line, ast.Assign) else ())
-        if isinstance(target, ast.Name) and isinstance(value, ast.Call) and len(value.args) == 2
-    }
-    for statement in loop.after:
-        given = statement.value if isinstance(statement, ast.Return) else None
-        told: list[ast.expr] = given.elts if isinstance(given, ast.Tuple) else [given] if given is not None else []
-        for node in told:
-            bare = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else node
-            if isinstance(bare, ast.Name) and bare.id in made and (node is not bare or _LOSS.search(bare.id)):
-                return node
-    return None
 
 
 def _finding(loop: LoopSite, line: ast.Assign, mean: ast.AST, name: str) -> Finding:

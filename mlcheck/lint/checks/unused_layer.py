@@ -9,6 +9,7 @@ from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Class, Function
 from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, module_classes, text_of
 from mlcheck.lint.sites.layers.named_elsewhere import is_named_elsewhere
+from mlcheck.lint.sites.layers.unread_results import unread_results
 from mlcheck.lint.words import occurrences
 
 LOOKS_AT = "module class"
@@ -18,6 +19,12 @@ _ANY = ("children(", "modules(", "_modules", "__dict__", "eval(", "vars(", "loca
 
 def check(facts: Facts) -> Iterator[Finding]:
     classes = facts.sites.once(module_classes)
+    for method, call, unread in unread_results(facts.sites):
+        yield Finding(
+            f"`{ast.unparse(call.func)}` is called for `{unread}`, and nothing reads it: its input goes on instead",
+            method.place(call).location,
+            help=f"read `{unread}`, or remove the call",
+        )
     for cls in classes:
         forward = cls.find("forward")
         if cls.libraries != {MODULE} or forward is None or _does_nothing(forward):

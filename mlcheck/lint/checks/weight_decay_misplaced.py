@@ -11,6 +11,7 @@ from mlcheck.lint.nodes import last_name, own_nodes
 from mlcheck.lint.sites import OPEN, Call, Context, File
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.training.alike_groups import alike, told_apart_later
+from mlcheck.lint.sites.training.misplaced_settings import in_wrong_place
 from mlcheck.lint.sites.training.optimizers import optimizers
 
 LOOKS_AT = "optimizer"
@@ -31,6 +32,12 @@ def check(facts: Facts) -> Iterator[Finding]:
     for call in made:
         yield from _groups_exchanged(call)
         yield from _groups_alike(facts, call)
+    for call, given, taken, place in in_wrong_place(facts.sites):
+        yield Finding(
+            f"`{given}` stands in the place of `{taken}`, and is taken for it",
+            call.file.place(place, call.context).location,
+            help=f"give it by its name: `weight_decay={given}`" if "decay" in given else f"`{taken}=...` by its name",
+        )
     for file in facts.sites.mentioning(["decay"]):
         if "named_parameters()" in file.text:
             yield from _sorted_the_wrong_way(file)

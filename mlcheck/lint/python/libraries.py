@@ -52,6 +52,8 @@ def _called(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) ->
         return torch_functions.call(m, name, args, kwargs, node)
     if name in _BY_NAME and args and isinstance(args[0], Const) and isinstance(args[0].value, str):
         return heads.begun(m, made_object(m, f"{_BY_NAME[name]}.{args[0].value}", args[1:], kwargs, node))
+    if name == "segmentation_models_pytorch.create_model":
+        return made_object(m, "segmentation_models_pytorch.Unet", args, kwargs, node)
     last = name.rpartition(".")[2]
     if last == "from_pretrained" and (network := pretrained.loaded(m, name, args, kwargs, node)) is not None:
         return network

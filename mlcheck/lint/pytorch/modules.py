@@ -12,7 +12,7 @@ from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.interpret.turns import called_in_loop
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.python import decorators
-from mlcheck.lint.pytorch import frameworks, graph, heads, holding, losses, moded, modes, precision, pretrained
+from mlcheck.lint.pytorch import endings, frameworks, graph, heads, holding, losses, moded, modes, precision, pretrained
 from mlcheck.lint.shapes import recording
 from mlcheck.lint.shapes import rules as shape_rules
 from mlcheck.lint.sites.layers.hooks import hooked
@@ -239,7 +239,11 @@ def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST)
         return Tuple((Tensor("other", None, split, traces), Symbol(m.fresh(), "", split, traces)))
     if module.type.startswith("torch.nn."):
         return Tensor("other", None, split, traces)
-    return heads.after_backbone(m, module, Symbol(m.fresh(), "", split, traces), node)
+    unknown = Symbol(m.fresh(), "", split, traces)
+    if kind := endings.activation(module):
+        ended = losses.activated(m, kind, unknown, node, split, traces)
+        return replace(ended, place=module.place or ended.place)
+    return heads.after_backbone(m, module, unknown, node)
 
 
 def _after_unknown(m: Machine, module: Object, between: Symbol, node: ast.AST) -> Value:

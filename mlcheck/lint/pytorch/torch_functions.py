@@ -68,7 +68,7 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
     if last[:1].isupper() or name in grad_modes.SWITCHES or last == "autocast":
         made = made_object(m, name, args, kwargs, node)
         if modes.is_module(made):
-            _fill(m, made, args, kwargs)
+            _fill(m, made, args, kwargs, node)
             if last == "Sequential" and isinstance(node, ast.Call) and node.args:
                 m.store.set(("tail", made.id), _last_layer(m, args, node.args[-1]))
         return made
@@ -127,19 +127,28 @@ def _kept(m: Machine, first: Value, split: str, traces: frozenset[object]) -> Va
     return Symbol(m.fresh(), "", split, found)
 
 
-def _fill(m: Machine, made: Object, args: Args, kwargs: Kwargs) -> None:
+def _fill(m: Machine, made: Object, args: Args, kwargs: Kwargs, node: ast.AST) -> None:
     """The contents of Sequential, ModuleList and ModuleDict, and the parts of a wrapper."""
     last = made.type.rpartition(".")[2]
     if last in ("Sequential", "ModuleList", "ModuleDict"):
         only = containers.contents(m, args[0]) if args else None
         if last == "Sequential" and not isinstance(only, Table):
-            contents: Tuple | Table = Tuple(tuple(args), "**" in kwargs)
+            open_ = "**" in kwargs
+            contents: Tuple | Table = Tuple((*args, *(_unpacked(m, args, node) if open_ else ())), open_)
         elif args and only is None:
             contents = Tuple((), True) if last == "ModuleList" else Table({}, True)
         else:
             contents = only if only is not None else Tuple(()) if last == "ModuleList" else Table({})
         m.store.set(("items", made.id), contents)
         modes.adopt(m, made, contents)
+
+
+def _unpacked(m: Machine, args: Args, node: ast.AST) -> list[Value]:
+    """What is known of the lists that `Sequential(*layers)` unpacks, beside the arguments, where there may be more."""
+    starred = [arg.value for arg in node.args if isinstance(arg, ast.Starred)] if isinstance(node, ast.Call) else []
+    named = [m.lookup(each.id) for each in starred if isinstance(each, ast.Name)]
+    held = [containers.contents(m, each) for each in named if each is not None]
+    return [item for each in held if isinstance(each, Tuple) for item in each.items if item not in args]
 
 
 def _last_layer(m: Machine, args: Args, given: ast.expr) -> Value | None:

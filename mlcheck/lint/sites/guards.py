@@ -81,7 +81,7 @@ def _is_part_of_forward(function: Function) -> bool:
     return called.get("forward", False) and not called.get("__init__", False)
 
 
-def own_attribute(node: ast.expr, function: Function | None) -> str:
+def own_attribute(node: ast.expr | None, function: Function | None) -> str:
     """`x` of `self.x`; "" for anything else."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and function is not None:
         return node.attr if node.value.id == function.receiver else ""

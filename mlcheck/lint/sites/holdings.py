@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mlcheck.lint.sites.model import OPEN
 from mlcheck.lint.sites.scopes import Context
+from mlcheck.lint.sites.unrolled import keys_of, value_for
 
 if TYPE_CHECKING:
     from mlcheck.lint.sites.file import File
@@ -99,6 +100,8 @@ def item_in(file: File, node: ast.expr, context: Context, key: str) -> ast.expr 
     if isinstance(found, ast.Call) and file.resolve(found.func, where) == "builtins.dict" and not found.args:
         given = {keyword.arg: keyword.value for keyword in found.keywords}
         return OPEN if None in given else given.get(key)
+    if isinstance(found, ast.DictComp) and (keys := keys_of(found)):
+        return file.sites.once_of(value_for, (found, key)) if key in keys else None
     if not isinstance(found, ast.Dict):
         return OPEN
     for name, value in zip(found.keys, found.values, strict=True):

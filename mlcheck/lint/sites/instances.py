@@ -12,7 +12,8 @@ from mlcheck.lint.sites.project import Sites
 
 
 def calls_of_instances(sites: Sites, function: Function, cls: Class) -> Iterator[Call]:
-    """`save(model)`, where `save = Saver(...)` and `Saver` has this `__call__`."""
+    """`save(model)`, where `save = Saver(...)` and `Saver` has this `__call__`; of a module, its `forward`."""
+    called = cls.find("__call__") or cls.find("forward")
     for file in sites.mentioning([cls.name]):
         for made in file.calls(cls.name, *file.walk.aliases.get(cls.name, ())):
             if file.resolve(made.node.func, made.context) is not cls:
@@ -20,9 +21,9 @@ def calls_of_instances(sites: Sites, function: Function, cls: Class) -> Iterator
             for name in file.names_given(made.node):
                 for call in file.calls(name):
                     bound = file.bindings(name, call.context) if isinstance(call.node.func, ast.Name) else []
-                    if len(bound) == 1 and bound[0].value is made.node and cls.find("__call__") is function:
+                    if len(bound) == 1 and bound[0].value is made.node and called is function:
                         yield call
-            if cls.find("__call__") is function:
+            if called is function:
                 yield from _calls_of_parts(file, made)
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mlcheck.lint.nodes import is_name, last_name
+from mlcheck.lint.nodes import is_name, is_none, last_name
 from mlcheck.lint.sites.entering import Entered
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.instances import calls_of_instances
@@ -81,12 +81,25 @@ def _step(origin: Origin) -> Iterator[Origin]:
         answer = entered.answer(node.test) if entered is not None else None
         arms = [node.body] * (answer is not False) + [node.orelse] * (answer is not True)
         yield from (Origin(file, arm, context, item, entered) for arm in arms)
+    elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        arms = [arm for arm in node.values if not _is_never_given(file, arm, context)]
+        yield from (Origin(file, arm, context, item, entered) for arm in arms)
     elif isinstance(node, ast.NamedExpr | ast.Await | ast.Starred):
         yield Origin(file, node.value, context, item, entered)
     elif isinstance(node, ast.Tuple | ast.List) and 0 <= item < len(node.elts):
         yield Origin(file, node.elts[item], context, -1, entered)
     elif isinstance(node, ast.Call):
         yield from _call(origin, node)
+
+
+def _is_never_given(file: File, node: ast.expr, context: Context) -> bool:
+    """Whether it is a parameter that is None in each call that can be seen."""
+    if not isinstance(node, ast.Name):
+        return False
+    bound = reaching(file, node, context)
+    function = file.function_around(bound[0].context) if len(bound) == 1 and bound[0].kind == "param" else None
+    held = list(given(file.sites, function, node.id)) if function is not None else []
+    return bool(held) and all(is_none(each.node) for each in held)
 
 
 def _entry(file: File, table: ast.expr, context: Context, key: str, item: int) -> Iterator[Origin]:

@@ -13,6 +13,7 @@ from mlcheck.lint.sites.data.gone_over import trained
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.unrolled import for_each_key
 from mlcheck.lint.values import split_of_name
 
 LOADER = "torch.utils.data.DataLoader"
@@ -35,10 +36,14 @@ _HOOKS = {
 
 @dataclass(eq=False)
 class Loader:
-    """One call that makes a loader. `trained`: a loop that calls `backward` certainly runs over it, or a Trainer."""
+    """One call that makes a loader. `trained`: a loop that calls `backward` certainly runs over it, or a Trainer.
+
+    `key`: the one that it is kept under, of a comprehension that makes one loader for each key.
+    """
 
     call: Call
     trained: bool
+    key: str = ""
 
     @property
     def dataset(self) -> ast.expr | None:
@@ -47,6 +52,8 @@ class Loader:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names it is bound to where it is made."""
+        if self.key:
+            return (self.key,)
         return self.call.file.names_given(self.call.node)
 
     @cached_property
@@ -168,4 +175,5 @@ def loaders(sites: Sites) -> tuple[Loader, ...]:
     calls = list(sites.calls(*_LOADERS))
     over = sites.once(trained) if calls else frozenset[int]()
     sites.seen["data loader"] = len(calls)
-    return tuple(Loader(call, id(call.node) in over) for call in calls)
+    unrolled = ((call, key, each) for call in calls for key, each in for_each_key(call))
+    return tuple(Loader(each, id(call.node) in over, key) for call, key, each in unrolled)

@@ -1,4 +1,4 @@
-"""Rows that are drawn again and again: with replacement, as rows or by their numbers."""
+"""Rows that stand in a table again and again: drawn with replacement, or joined with themselves."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mlcheck.lint.sites.scopes import Context
 
 _RESAMPLE = "sklearn.utils.resample"
 _JOINS = frozenset(f"{package}.{name}" for package in ("numpy", "torch") for name in ("concatenate", "hstack", "cat"))
+_STACKS = frozenset(["pandas.concat", "numpy.concatenate", "numpy.vstack", "torch.cat", "torch.vstack"])
 _DEPTH = 5
 
 
@@ -18,7 +19,28 @@ def draws_again(file: File, node: ast.expr, context: Context) -> bool:
     """`resample(rows)`, and `x[index]` of numbers that were drawn so, beside others or alone."""
     if isinstance(node, ast.Subscript):
         return _has_drawn(file, node.slice, context, _DEPTH)
-    return _is_drawn(file, node, context)
+    return _is_drawn(file, node, context) or _is_joined_with_itself(file, node, context)
+
+
+def _is_joined_with_itself(file: File, node: ast.expr, context: Context) -> bool:
+    """`pd.concat([rows, rows])`, `pd.concat([rows] * 3)` and `rows.append(rows)`: every row several times."""
+    if not isinstance(node, ast.Call) or not node.args:
+        return False
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[ast.Name(id=added), *_]):
+            return name == added and "pandas" in file.text
+    if file.called(node, context) not in _STACKS:
+        return False
+    along = Call(file, node, context).argument("axis", 1) or Call(file, node, context).argument("dim", 1)
+    if along is not None and file.constant(along, context) not in (0, "index"):
+        return False
+    match node.args[0]:
+        case ast.BinOp(left=ast.List(elts=[ast.Name()]), op=ast.Mult()):
+            return True
+        case ast.List(elts=elts) | ast.Tuple(elts=elts):
+            names = [part.id for part in elts if isinstance(part, ast.Name)]
+            return len(set(names)) < len(names)
+    return False
 
 
 def _is_drawn(file: File, node: ast.expr, context: Context) -> bool:

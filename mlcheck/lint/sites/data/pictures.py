@@ -8,6 +8,7 @@ from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import latest, origin, source
 from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.origins import returns
 from mlcheck.lint.sites.scopes import Context
 
 KEEPS = frozenset(
@@ -69,6 +70,9 @@ def is_picture(file: File, node: ast.expr, context: Context, channels: str, dept
     if isinstance(node.func, ast.Attribute) and node.func.attr == "convert" and node.args:
         rgb = isinstance(node.args[0], ast.Constant) and node.args[0].value == "RGB"
         return rgb and is_picture(file, node.func.value, context, channels, depth - 1)
+    if isinstance(named, Function) and not named.node.decorator_list:
+        given = list(returns(named))
+        return bool(given) and all(is_picture(named.file, each, named.inner, channels, depth - 1) for each in given)
     return False
 
 
@@ -79,10 +83,10 @@ def _is_returned(file: File, node: ast.Name, context: Context, channels: str, de
     named = file.resolve(value.func, where) if isinstance(value, ast.Call) else None
     if not isinstance(named, Function) or found is None or found.kind != "item":
         return False
-    returns = [n.value for n in walk(named.node) if isinstance(n, ast.Return)]
-    if len(returns) != 1 or not isinstance(returns[0], ast.Tuple) or found.item >= len(returns[0].elts):
+    given = [n.value for n in walk(named.node) if isinstance(n, ast.Return)]
+    if len(given) != 1 or not isinstance(given[0], ast.Tuple) or found.item >= len(given[0].elts):
         return False
-    return is_picture(named.file, returns[0].elts[found.item], named.inner, channels, depth - 1)
+    return is_picture(named.file, given[0].elts[found.item], named.inner, channels, depth - 1)
 
 
 def has_channels_last(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
@@ -118,6 +119,13 @@ def _metrics(file: File) -> Iterator[Call]:
                 yield call
 
 
+def _named_calls(call: Call) -> list[Call]:
+    """`self.decoder.report()`: calls by the name of the method around, where only one method is named so."""
+    name, sites = call.function.name if call.function is not None else "", call.file.sites
+    defined = [f for file in sites.mentioning([name]) for f in file.functions if f.name == name] if name else []
+    return [each for file in sites.calling([name]) for each in file.calls(name)] if len(defined) == 1 else []
+
+
 def _owner(call: Call) -> str:
     return last_name(call.node.func.value) if isinstance(call.node.func, ast.Attribute) else ""
 
@@ -135,5 +143,11 @@ def _is_asked_again(compute: Call, updates: list[Call]) -> bool:
     if compute.loops:
         return any(compute.loops[0] in update.loops[1:] for update in updates)
     around = list(callers(compute.file.sites, compute.function)) if compute.function is not None else []
+    if compute.cls is not None and any(_ends_epoch(call) for call in _named_calls(compute)):
+        name = _owner(compute)
+        whole = re.compile(rf"\.{name}\b(?!\s*=[^=])(?![.(])")  # `self.log("acc", self.head.acc)`: Lightning resets it
+        if any(whole.search(file.text) for file in compute.file.sites.mentioning([name])):
+            return False
+        return any(update.cls is compute.cls and update.function is not compute.function for update in updates)
     together = any(update.function is compute.function and update.loops for update in updates)
     return together and any(call.loops for call in around)

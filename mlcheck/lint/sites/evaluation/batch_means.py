@@ -31,6 +31,8 @@ def is_batch_mean(file: File, node: ast.expr, context: Context, means: Collectio
     for _ in range(2):  # `value = loss.item()`, and the sum of that
         node = last_bound(file, _moved(node), context)
     node = _moved(node)
+    if isinstance(node, ast.Name):
+        return depth > 0 and _is_item_of_mean(file, node, context, means, depth)
     if isinstance(node, ast.BinOp):
         return _is_sum_of_means(file, node, context, means, depth)
     if not isinstance(node, ast.Call) or depth == 0:
@@ -42,6 +44,19 @@ def is_batch_mean(file: File, node: ast.expr, context: Context, means: Collectio
         return False
     given = list(returns(named))
     return bool(given) and all(is_batch_mean(named.file, each, named.inner, means, depth - 1) for each in given)
+
+
+def _is_item_of_mean(file: File, node: ast.Name, context: Context, means: Collection[Spot], depth: int) -> bool:
+    """`loss, scores = step(model, batch)`, where the first of what `step` returns is one."""
+    above = [b for b in file.bindings(node.id, context) if getattr(b.node, "lineno", 0) < node.lineno]
+    bound = above[-1] if above and all(b.kind == "item" for b in above) else None
+    named = _called(file, bound.value, bound.context) if bound and isinstance(bound.value, ast.Call) else None
+    if bound is None or named is None or named.node.decorator_list:
+        return False
+    told = list(returns(named))
+    given = [each.elts[bound.item] for each in told if isinstance(each, ast.Tuple) and bound.item < len(each.elts)]
+    mean = (is_batch_mean(named.file, each, named.inner, means, depth - 1) for each in given)
+    return len(given) == len(told) > 0 and all(mean)
 
 
 def _moved(node: ast.expr) -> ast.expr:

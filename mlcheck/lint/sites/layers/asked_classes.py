@@ -31,7 +31,16 @@ def _within(call: Call, loop: ast.For) -> Iterator[Context]:
 
 
 def classes_asked(file: File, test: ast.expr, context: Context, name: str) -> set[str]:
-    """The second argument of `isinstance(name, ...)`."""
+    """The second argument of `isinstance(name, ...)`; what `type(name)` is compared with."""
+    match test:
+        case ast.Compare(
+            left=ast.Call(func=ast.Name(id="type"), args=[ast.Name(id=asked)]),
+            ops=[ast.Eq() | ast.Is() | ast.In()],
+            comparators=[kinds],
+        ) if asked == name:
+            listed = kinds.elts if isinstance(kinds, ast.Tuple | ast.List | ast.Set) else [kinds]
+            resolved = [file.resolve(cls, context) for cls in listed]
+            return {canonical(cls) if isinstance(cls, str) else "?" for cls in resolved}
     if not isinstance(test, ast.Call) or getattr(test.func, "id", "") != "isinstance" or len(test.args) != 2:
         return set()
     if not isinstance(test.args[0], ast.Name) or test.args[0].id != name:

@@ -7,15 +7,18 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
+from mlcheck.lint.nodes import is_none, last_name
+from mlcheck.lint.sites.instances import calls_of_instances
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.mask_meanings import TAKES_PART, true_for
-from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.model import OPEN, Call
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
 
 _INFINITE = pattern(
     r"-(?:float\(['\"]\+?inf|\w+\.inf)|float\(['\"]-inf|finfo\([^)]*\)\.min|-torch\.finfo\([^)]*\)\.max"
 )
+_SCORES = pattern(r"scores?$|attn|atten|energy|^att$|^dots?$|^sim$|weights?$|logits?$")
 _LOW = -1000
 _NAMES = ("masked_fill", "masked_fill_", "where")
 
@@ -32,31 +35,46 @@ def hidden_by_fill(sites: Sites) -> Iterator[Hidden]:
     """Where scores that a softmax takes become minus infinity for what takes part, and not for what is left out."""
     for file in sites.mentioning(["masked_fill", ".where("]):
         for call in file.calls(*_NAMES) if "softmax" in file.text else ():
-            function = call.function
-            if function is None or "softmax" not in function.text:
+            mask, filled, when_true = _mask(call)
+            if mask is None or not _SCORES.search(last_name(filled).lower()):
                 continue
-            mask, when_true = _mask(call)
-            if mask is None:
-                continue
-            for made in origins(file, mask, call.context):
+            for made in _made(call, mask):
                 meant = true_for(made, numbers=True)
                 if meant and (meant in TAKES_PART) is when_true:
                     yield Hidden(call, meant, made)
                     break
 
 
-def _mask(call: Call) -> tuple[ast.expr | None, bool]:
-    """The mask of a call that writes minus infinity, and whether it does so where the mask is true."""
-    name = call.node.func.attr if isinstance(call.node.func, ast.Attribute) else ""
+def _made(call: Call, mask: ast.expr) -> list[Origin]:
+    """Where the mask may come from; what a `forward` is given, from the calls of its module."""
+    forward = call.function
+    if forward is None or forward.cls is None or forward.name != "forward" or not isinstance(mask, ast.Name):
+        return origins(call.file, mask, call.context)
+    if mask.id not in forward.parameters:
+        return origins(call.file, mask, call.context)
+    position = list(forward.parameters).index(mask.id) - 1
+    found = []
+    for use in calls_of_instances(call.file.sites, forward, forward.cls):
+        value = use.argument(mask.id, position)
+        if isinstance(value, ast.expr) and value is not OPEN and not is_none(value):
+            found += origins(use.file, value, use.context)
+    return found
+
+
+def _mask(call: Call) -> tuple[ast.expr | None, ast.expr | None, bool]:
+    """The mask of a call that writes minus infinity, into what, and whether it does so where the mask is true."""
+    func = call.node.func
+    name = func.attr if isinstance(func, ast.Attribute) else ""
     of_torch = call.file.called(call.node, call.context) == f"torch.{name}"
-    given = call.node.args
+    given = [*call.node.args, *(word.value for word in call.node.keywords if word.arg in ("mask", "value"))]
     if name == "where" and of_torch and len(given) == 3:
         low = [_is_low(call, arm) for arm in given[1:]]
-        return (given[0], low[0]) if low.count(True) == 1 else (None, True)
+        return (given[0], given[1 + low.index(False)], low[0]) if low.count(True) == 1 else (None, None, True)
+    filled = given[0] if of_torch and given else func.value if isinstance(func, ast.Attribute) else None
     given = given[1:] if of_torch else given
     if name == "where" or len(given) != 2 or not _is_low(call, given[1]):
-        return None, True
-    return given[0], True
+        return None, None, True
+    return given[0], filled, True
 
 
 def _is_low(call: Call, node: ast.expr) -> bool:

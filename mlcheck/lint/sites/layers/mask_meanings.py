@@ -12,10 +12,12 @@ from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.origins import Origin, origins
 
 OPPOSITE = {"past": "future", "future": "past", "tokens": "padding", "padding": "tokens"}
-TAKES_PART = frozenset(["past", "tokens"])
+OPPOSITE |= {"before": "onwards", "onwards": "before"}
+TAKES_PART = frozenset(["past", "tokens", "before"])
+_TRIANGLES = {("tril", 0): "past", ("triu", 1): "future", ("tril", -1): "before", ("triu", 0): "onwards"}
 _AS_IT_IS = frozenset(
-    ["to", "cuda", "unsqueeze", "squeeze", "expand", "repeat", "contiguous", "detach", "clone", "view"]
-)
+    ["to", "cuda", "unsqueeze", "squeeze", "expand", "repeat", "contiguous", "detach", "clone", "view", "byte"]
+) | {"astype"}
 _NUMBERS = frozenset(["float", "int", "long", "byte", "half", "type", "type_as"])
 _PAD = pattern(r"(?:^|_)pad(?:_|$|ding)|^pad|PAD")
 _OTHERS = pattern(r"mask|valid|attention|hidden|pad", re.IGNORECASE)
@@ -145,14 +147,19 @@ def _compared(here: Origin, left: ast.expr, right: ast.expr, numbers: bool) -> s
 def _triangle(made: Origin) -> str:
     """`torch.tril(torch.ones(n, n))`, `torch.ones(n, n).triu(1)`."""
     node, context = source(made.file, before_methods(made.node, _AS_IT_IS), made.context)
+    if isinstance(node, ast.Call) and made.file.called(node, context) in ("torch.from_numpy", "torch.as_tensor"):
+        node, context = source(made.file, before_methods(node.args[0], _AS_IT_IS), context)
+        node = before_methods(node, _AS_IT_IS)
     name = last_name(node.func) if isinstance(node, ast.Call) else ""
     if not isinstance(node, ast.Call) or name not in ("tril", "triu"):
         return ""
-    call = Call(made.file, node, context)
-    of_torch = made.file.called(node, context) == f"torch.{name}"
-    inner = call.argument("input", 0) if of_torch else getattr(node.func, "value", None)
+    call, called = Call(made.file, node, context), made.file.called(node, context)
+    of_library = called in (f"torch.{name}", f"numpy.{name}")
+    inner = node.args[0] if of_library and node.args else getattr(node.func, "value", None)
     ones = source(made.file, inner, context)[0] if isinstance(inner, ast.expr) else None
-    if ones is None or made.file.called(before_methods(ones, {*_AS_IT_IS, "bool"}), context) != "torch.ones":
+    plain = before_methods(ones, {*_AS_IT_IS, "bool"}) if ones is not None else None
+    if made.file.called(plain, context) not in ("torch.ones", "numpy.ones"):
         return ""
-    diagonal = call.constant("diagonal", 1 if of_torch else 0, default=0)
-    return {("tril", 0): "past", ("triu", 1): "future"}.get((name, diagonal), "") if isinstance(diagonal, int) else ""
+    word = "k" if called.startswith("numpy.") else "diagonal"
+    diagonal = call.constant(word, 1 if of_library else 0, default=0)
+    return _TRIANGLES.get((name, diagonal), "") if isinstance(diagonal, int) else ""

@@ -1,0 +1,107 @@
+"""Data sets of pictures and their masks, where a random flip or crop moves one of the two and not the other alike."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.nodes import is_none, last_name, walk
+from mlcheck.lint.sites.data.transforms import is_random, steps_of
+from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.origins import Origin
+from mlcheck.lint.sites.project import Sites
+
+MASK = pattern(r"mask|(?:\b|_)segs?(?:\b|_|m)|(?:\b|_)gts?(?:\b|_)|annot|trimap|label|target")
+_SEEDED = pattern(r"seed|rng_state|get_params|getstate|ReplayCompose|to_deterministic")
+_MOVES = frozenset(["RandomCrop", "RandomResizedCrop", "RandomRotation", "RandomAffine", "RandomPerspective"])
+_MOVES |= {"RandomHorizontalFlip", "RandomVerticalFlip", "ElasticTransform", "RandomZoomOut", "RandomIoUCrop"}
+_FLIPS = frozenset(["hflip", "vflip", "fliplr", "flipud", "rot90", "flip"])
+_SETS = tuple(f"torchvision.datasets.{name}" for name in ("VOCSegmentation", "Cityscapes", "SBDataset"))
+_DRAWS = ("random", "rand", "uniform", "randint", "choice")
+
+
+class Apart(NamedTuple):
+    """The call that moves a mask, or a picture, by its own draw, and what is moved so."""
+
+    call: Call
+    moved: str
+    step: str
+
+
+def moved_apart(sites: Sites) -> Iterator[Apart]:
+    """`image = flip(image)`, `mask = flip(mask)`: each by its own draw."""
+    for file in sites.mentioning(["__getitem__"]):
+        for function in file.functions if "orch" in file.text else ():
+            if function.name == "__getitem__" and MASK.search(function.text.lower()):
+                if not _SEEDED.search(function.text):
+                    yield from _by_transforms(function)
+                    yield from _by_hand(function)
+    for call in sites.calls(*_SETS):
+        for word in ("transform", "target_transform"):
+            given = call.argument(word)
+            step = _moving(Origin(call.file, given, call.context)) if given is not None and not is_none(given) else ""
+            if step:
+                yield Apart(call, "the picture" if word == "transform" else "the mask", step)
+                break
+
+
+def _by_transforms(function: Function) -> Iterator[Apart]:
+    moves: list[tuple[Call, bool, str]] = []
+    for node in function.all(ast.Call):
+        if len(node.args) != 1 or node.keywords:
+            continue
+        call = next((c for c in function.file.calls(last_name(node.func)) if c.node is node), None)
+        if call is None or (any(outer.kind in ("if", "loop") for outer in call.context.outwards()) and _chosen(call)):
+            continue
+        step = _moving(Origin(function.file, node.func, call.context))
+        if step:
+            names = (ast.unparse(node.args[0]), *function.file.names_given(node))
+            moves.append((call, any(MASK.search(name.lower()) for name in names), step))
+    masks, pictures = [m for m in moves if m[1]], [m for m in moves if not m[1]]
+    if masks and pictures:
+        call, _, step = masks[0]
+        yield Apart(call, f"`{ast.unparse(call.node.args[0])}`", step)
+
+
+def _chosen(call: Call) -> bool:
+    """Whether it stands in one arm of several, another of which may handle both together."""
+    branches = [outer.node for outer in call.context.outwards() if isinstance(outer.node, ast.If)]
+    return any(branch.orelse for branch in branches)
+
+
+def _moving(transform: Origin) -> str:
+    """The first step of a transform that moves the picture by a draw of its own; "" where there is none."""
+    steps = steps_of(transform) or []
+    names = [step.name.rpartition(".")[2] for step in steps if is_random(step)]
+    return next((name for name in names if name in _MOVES), "")
+
+
+def _by_hand(function: Function) -> Iterator[Apart]:
+    """`if random.random() > 0.5: image = hflip(image)`, and the same for the mask by another draw."""
+    moved: dict[str, list[tuple[ast.Call, str]]] = {}
+    for branch in function.all(ast.If):
+        draws = [node for node in walk(branch.test) if isinstance(node, ast.Call) and last_name(node.func) in _DRAWS]
+        flips = [node for line in branch.body for node in walk(line) if _is_flip(node)]
+        if draws and len(flips) == 1 and isinstance(flips[0], ast.Call) and not branch.orelse:
+            name = _flipped(flips[0])
+            if name:
+                moved.setdefault(last_name(flips[0].func), []).append((flips[0], name))
+    for step, flips_of in moved.items():
+        masks = [(node, name) for node, name in flips_of if MASK.search(name.lower())]
+        if masks and len(masks) < len(flips_of):
+            node, name = masks[0]
+            yield Apart(Call(function.file, node, function.inner), f"`{name}`", step)
+
+
+def _is_flip(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) in _FLIPS
+
+
+def _flipped(node: ast.Call) -> str:
+    """`mask` of `TF.hflip(mask)` and of `mask.flip(2)`."""
+    if node.args and isinstance(node.args[0], ast.Name):
+        return node.args[0].id
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    return owner.id if isinstance(owner, ast.Name) else ""
