@@ -50,5 +50,23 @@ def _is_error(node: ast.expr) -> bool:
     return False
 
 
+def squared(node: ast.expr) -> ast.expr | None:
+    """`x` of `x ** 2`, `x.pow(2)`, `x.square()` and `x.abs()`; None where it is none of these."""
+    match node:
+        case ast.BinOp(left=inner, op=ast.Pow(), right=ast.Constant(value=2)):
+            return inner
+        case ast.Call(func=ast.Attribute(value=inner, attr="pow"), args=[ast.Constant(value=2)]):
+            return inner
+        case ast.Call(func=ast.Attribute(value=inner, attr="square" | "abs"), args=[]):
+            return inner
+    return None
+
+
+def is_difference(file: File, node: ast.expr, context: Context) -> bool:
+    """`q - target`, by whatever name."""
+    made, _ = source(file, node, context)
+    return isinstance(made, ast.BinOp) and isinstance(made.op, ast.Sub)
+
+
 def _says_none(file: File, node: ast.Call, context: Context) -> bool:
     return any(k.arg == "reduction" and file.constant(k.value, context) == "none" for k in node.keywords)
