@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.copying.doubled import mixed_with_itself, one_wave_twice
-from mlcheck.lint.sites.copying.twins import copied_lines
+from mlcheck.lint.sites.copying.twins import added_to_itself, copied_lines
 from mlcheck.lint.sites.lines import all_lines
 
 LOOKS_AT = "function"
@@ -27,6 +27,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                     file.place(copied.copy, lines.context).location,
                     help=f"read `{copied.unread}` here",
                     related=(file.place(copied.first, lines.context).location,),
+                )
+            for node, unread in added_to_itself(lines):
+                yield Finding(
+                    f"Both sides of this sum are one and the same, and nothing reads `{unread}`",
+                    file.place(node, lines.context).location,
+                    help=f"compute the second from `{unread}`",
                 )
             text = lines.text
             if "1 - " in text or "1-" in text or "1. - " in text or "1.0 - " in text:

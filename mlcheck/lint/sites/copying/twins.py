@@ -51,6 +51,18 @@ def copied_lines(lines: Lines) -> Iterator[Copied]:
                 break
 
 
+def added_to_itself(lines: Lines) -> Iterator[tuple[ast.BinOp, str]]:
+    """`distance(p1, z2) + distance(p1, z2)`, where nothing reads `p2`, or `z1`: the other half is left out."""
+    for node in lines.all(ast.BinOp) if lines.text.count("+") else ():
+        if isinstance(node.op, ast.Add) and any(isinstance(part, ast.Call) for part in walk(node.left)):
+            if ast.unparse(node.left) == ast.unparse(node.right) and _may_hold_twins(lines.text):
+                read = {part.id for part in walk(node.left) if isinstance(part, ast.Name)}
+                for name in _unread(lines):
+                    if any(twin in read for twin, _ in _twins(name, lines)):
+                        yield node, name
+                        break
+
+
 def _may_hold_twins(text: str) -> bool:
     """Whether a name that stands there once or twice has a twin, by the text alone."""
     counts = Counter(_NAME.findall(text))

@@ -12,7 +12,7 @@ from mlcheck.lint.sites.scopes import Context
 def is_unreduced(file: File, node: ast.expr, context: Context, depth: int = 6) -> bool:
     """Whether this is the loss of each position: a call with `reduction="none"`, perhaps reshaped."""
     node, context = source(file, node, context)
-    if _is_error(_before_mean(node)):
+    if _is_error(_before_mean(node)) or _is_error(source(file, _before_mean(node), context)[0]):
         return True
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and depth > 0:
         if _says_none(file, node, context):
