@@ -36,7 +36,7 @@ def unread_copies(sites: Sites) -> Iterator[Unread]:
     seen: set[str] = set()
     for call, owner in _moves(sites):
         name = last_name(owner)
-        if name in seen or name.isupper() or not _COPY.search(name.lower()) or _is_part_of_module(call, owner):
+        if name in seen or name.isupper() or not _COPY.search(name.lower()) or _is_held_elsewhere(call, owner):
             continue
         seen.add(name)
         files = list(sites.mentioning([name], tests=True))
@@ -67,8 +67,10 @@ def _given(sites: Sites, function: Function) -> Iterator[tuple[Call, ast.expr]]:
                 yield from ((call, arg) for arg in call.node.args if isinstance(arg, ast.Name | ast.Attribute))
 
 
-def _is_part_of_module(call: Call, owner: ast.expr) -> bool:
-    """Whether it is saved with the module whose attribute it is."""
+def _is_held_elsewhere(call: Call, owner: ast.expr) -> bool:
+    """Whether whoever called the function holds it, or it is saved with the module whose attribute it is."""
+    if isinstance(owner, ast.Name) and call.function is not None and owner.id in call.function.parameters:
+        return True
     method = call.file.method_around(call.context)
     held = isinstance(owner, ast.Attribute)
     return held and (method is None or method.cls is None or is_module(method.cls) or "?" in method.cls.libraries)
