@@ -13,7 +13,7 @@ LOOKS_AT = "loop that accumulates gradients"
 WORDS = ("accum", "micro", "MICRO", "ACCUM")
 _ACCUMULATES = pattern(r"accum|micro")
 _MODEL = pattern(r"model|net$|gpt|transformer|ddp|engine")
-_FETCHES = pattern(r"next|batch|sample|load|data|chunk|split|^get_|^iter")
+_FETCHES = pattern(r"next|batch|sample|load|data|chunk|split|fetch|draw|pull|read|get|^iter")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -16,10 +16,9 @@ from mlcheck.lint.sites.scopes import Context
 from mlcheck.lint.sites.training.signs import WHOLE, Signs
 
 _NAME = pattern(r"^(?:dist_|policy_|avg_|mean_|pi_|new_)?entrop(?:y|ies)(?:_?(?:bonus|mean|t|avg))?$")
+_NEGATIVE = pattern(r"entrop[\w-]*[\"']?\]?(?:[^\n]*default)?\s*[=:]\s*-\s*[\d.]")  # a weight with the sign in it
 _POLICY = pattern(r"advantage|\badv\b|\bgae\b|log_?prob|logp|surr|policy_loss|actor_loss|pg_loss")
-_WEIGHT = pattern(
-    r"coe?f|beta|weight|scale|c_?2|ent|alpha|reg|lambda",
-)
+_WEIGHT = pattern(r"coe?f|beta|weight|scale|c_?2|ent|alpha|reg|lambda")
 
 
 class Penalised(NamedTuple):
@@ -32,6 +31,8 @@ class Penalised(NamedTuple):
 def penalised(function: Function) -> Iterator[Penalised]:
     """`loss = policy_loss + 0.01 * entropy`, `loss.backward()`: the policy is paid for being sure."""
     if not _POLICY.search(function.text) or "maximize=True" in function.file.text:
+        return
+    if any(_NEGATIVE.search(file.text) for file in function.file.sites.mentioning(["entrop"])):
         return
     lines = Lines(function.file, function)
     signs = Signs(lines, lambda node: _is_positive(function.file, node, function.inner))

@@ -11,12 +11,13 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.layers.modules import is_module
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.project import Sites
 
 _COPY = pattern(r"(?:^|_)(?:ema|avg|averaged|target|shadow|swa|polyak)(?:_|$)")
 _MOVES = pattern(r"ema|soft|hard|polyak|update|moving|average|sync")
+_PLAIN = frozenset(["builtins.object", "object", "abc.ABC"])
+_WHOLE = pattern(r"__dict__|\.(?:save|dump|deepcopy)\(self[,)]")
 _LEAVES = frozenset(
     ["train", "eval", "to", "cuda", "cpu", "parameters", "named_parameters", "buffers", "named_buffers", "modules"]
 )
@@ -73,12 +74,14 @@ def _is_held_elsewhere(call: Call, owner: ast.expr) -> bool:
         return True
     method = call.file.method_around(call.context)
     held = isinstance(owner, ast.Attribute)
-    return held and (method is None or method.cls is None or is_module(method.cls) or "?" in method.cls.libraries)
+    return held and (method is None or method.cls is None or bool(method.cls.libraries - _PLAIN))
 
 
 def _is_left_alone(file: File, name: str) -> bool:
     """Whether each place that names it only moves it, or sets how it computes."""
-    if f'"{name}"' in file.text and "getattr" in file.text:
+    if "getattr" in file.text and (f'"{name}"' in file.text or f"'{name}'" in file.text):
+        return False
+    if _WHOLE.search(file.text):
         return False
     harmless: set[ast.AST] = set()
     nodes = walk(file.module.source.tree)
