@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Call
 
 LOOKS_AT = "loop that accumulates gradients"
 WORDS = ("accum", "micro", "MICRO", "ACCUM")
 _ACCUMULATES = pattern(r"accum|micro")
-_MODEL = pattern(r"model|net$|gpt|transformer|ddp|engine")
+_DRAWS = pattern(r"aug|noise|drop|mask|perturb|transform|mix|rand|crop|flip")
+_MODEL_AND_LOSS = 2
 _FETCHES = pattern(r"next|batch|sample|load|data|chunk|split|fetch|draw|pull|read|get|^iter")
 
 
@@ -46,18 +47,18 @@ def _fed(call: Call, loop: ast.For) -> ast.Call | None:
     nodes = walk(loop)
     stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     called = [node for node in nodes if isinstance(node, ast.Call)]
-    if any(_FETCHES.search(last_name(node.func)) for node in called if node is not loop.iter):
+    if any(_FETCHES.search(last_name(node.func)) or _DRAWS.search(last_name(node.func)) for node in called):
         return None
     if any(isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) for node in nodes):
         return None
-    models = [node for node in called if node.args and _is_model(call, node)]
-    if len(models) != 1:
-        return None
-    names = [arg.id if isinstance(arg, ast.Name) else "" for arg in models[0].args]
-    return models[0] if all(names) and not stored & set(names) else None
+    models = [node for node in called if node.args and _is_held(call, node)]
+    names = [[arg.id if isinstance(arg, ast.Name) else "" for arg in model.args] for model in models]
+    fed = [model for model, given in zip(models, names, strict=True) if all(given) and not stored & set(given)]
+    return fed[0] if len(fed) == 1 and len(models) <= _MODEL_AND_LOSS else None
 
 
-def _is_model(call: Call, node: ast.Call) -> bool:
-    return (
-        _MODEL.search(last_name(node.func).lower()) is not None and call.file.resolve(node.func, call.context) is None
-    )
+def _is_held(call: Call, node: ast.Call) -> bool:
+    """`model(...)`, `self.model(...)`: something that is held and called, and no function of the program."""
+    func = node.func
+    own = isinstance(func, ast.Name) or (isinstance(func, ast.Attribute) and is_name(func.value, "self"))
+    return own and call.file.resolve(func, call.context) is None and not _DRAWS.search(last_name(func))

@@ -84,7 +84,7 @@ def _uniform(facts: Facts, function: Function) -> Iterator[Finding]:
             continue
         facts.sites.seen[LOOKS_AT] += 1
         mixed = any(_is_mixed(node, name) for node in function.all(ast.BinOp))
-        if mixed and any(_is_told(call, name) for call in function.all(ast.Call)):
+        if mixed and any(_is_told(function, call, name) for call in function.all(ast.Call)):
             yield Finding(
                 f"`{name}` is drawn from 0 to 1, and is the noise that the model learns to tell: it has a mean of 0.5 "
                 "and is not what sampling begins with",
@@ -100,9 +100,11 @@ def _is_mixed(node: ast.BinOp, name: str) -> bool:
     return all(products) and bool(products) and any(is_name(f, name) for factors in products for f in factors)
 
 
-def _is_told(call: ast.Call, name: str) -> bool:
+def _is_told(function: Function, call: ast.Call, name: str) -> bool:
     """`mse_loss(model(x, t), noise)`."""
-    if not _LOSSES.search(last_name(call.func).lower()) or len(call.args) < 2:
+    made, where = function.file.value(call.func, function.inner)
+    named = last_name(call.func) + function.file.called(made, where).rpartition(".")[2]
+    if not _LOSSES.search(named.lower()) or len(call.args) < 2:
         return False
     return any(is_name(arg, name) for arg in call.args[:2]) and not all(
         reads_of(walk(arg), name) for arg in call.args[:2]
