@@ -1,4 +1,4 @@
-"""attention-mask-inverted: a boolean mask is true for what it should leave out, or the other way round."""
+"""attention-mask-inverted: a mask is true for what it should leave out, or the other way round, or is left out."""
 
 from collections.abc import Iterator
 
@@ -7,9 +7,13 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.layers.attention_masks import ATTENTION, inverted_masks
 from mlcheck.lint.sites.layers.filled_scores import hidden_by_fill
 from mlcheck.lint.sites.layers.mask_meanings import OPPOSITE
+from mlcheck.lint.sites.layers.masks_left_out import left_out_masks
 
 LOOKS_AT = "attention"
-WORDS = ("Transformer", "MultiheadAttention", "scaled_dot_product_attention", "padding_mask", "masked_fill", "where")
+WORDS = (
+    *("Transformer", "MultiheadAttention", "scaled_dot_product_attention", "padding_mask", "attention_mask"),
+    *("masked_fill", "where"),
+)
 _WHAT = {
     "past": "the places up to each one",
     "future": "the places after each one",
@@ -40,4 +44,12 @@ def check(facts: Facts) -> Iterator[Finding]:
             hidden.call.place.location,
             help="invert the mask, or fill where it is false",
             related=(made.file.place(made.node, made.context).location,),
+        )
+    for left in left_out_masks(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            "The attention mask is fetched and not handed on: the model attends to the padding",
+            left.call.location,
+            help="pass `attention_mask=attention_mask`",
+            related=(left.fetched.location,),
         )

@@ -12,6 +12,7 @@ from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Function, canonical
 from mlcheck.lint.sites.training.optimizers import optimizers
 from mlcheck.lint.sites.weights.kept_averages import still_averages
+from mlcheck.lint.sites.weights.unread_copies import unread_copies
 
 LOOKS_AT = "weight average"
 _AVERAGE = pattern(
@@ -38,6 +39,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             f"Nothing calls `{still.name}.{still.move}(...)`: the average keeps the model's initial weights",
             still.made.place.location,
             help="call it after each step of the optimizer",
+        )
+    for unread in unread_copies(facts.sites):
+        read = unread.entry or unread.moved
+        yield Finding(
+            f"`{unread.name}` follows the model, and nothing reads it: it is not called, saved or handed out",
+            read.location,
+            help=f"use `{unread.name}` where the other model is used by mistake, or leave it out",
+            related=(unread.moved.location,) if unread.entry is not None else (),
         )
     yield from _overwritten(facts, blends)
     held = {name for made in facts.sites.once(optimizers) for name in _held(made)} if blends else set()

@@ -19,7 +19,18 @@ def check(facts: Facts) -> Iterator[Finding]:
     if any(True for _ in facts.sites.mentioning(["maximize=True"])):
         return  # an optimizer that goes uphill
     for call in facts.sites.calls(*_SMALLER, *_LARGER):
-        if call.function is None or len(call.node.args) != 2 or not _is_surrogate(call):
+        if call.function is None or len(call.node.args) != 2:
+            continue
+        if (bare := _without_advantage(call)) is not None:
+            facts.sites.seen[LOOKS_AT] += 1
+            yield Finding(
+                "The clipped ratio is not multiplied by the advantage, and is compared with one that is",
+                call.file.place(bare, call.context).location,
+                help="`torch.clamp(ratio, 1 - eps, 1 + eps) * advantage`",
+                related=(call.place.location,),
+            )
+            continue
+        if not _is_surrogate(call):
             continue
         facts.sites.seen[LOOKS_AT] += 1
         if (cut := _detached_ratio(call)) is not None:
@@ -51,6 +62,25 @@ def _is_surrogate(call: Call) -> bool:
     """Whether one of the two terms is a product with `clamp(ratio, 1 - eps, 1 + eps)`, and the other one without."""
     clipped = [_is_clipped(call, argument) for argument in call.node.args]
     return any(clipped) and not all(clipped)
+
+
+def _without_advantage(call: Call) -> ast.expr | None:
+    """`clamp(ratio, 1 - eps, 1 + eps)` itself, beside `ratio * advantage`."""
+    for one, other in (call.node.args, reversed(call.node.args)):
+        clipped, _ = call.file.value(one, call.context)
+        product, _ = call.file.value(other, call.context)
+        if isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult) and _clips_ratio(clipped):
+            names = [last_name(part).lower() for part in (product.left, product.right)]
+            if any("ratio" in name for name in names) and any("adv" in name or "gae" in name for name in names):
+                return clipped
+    return None
+
+
+def _clips_ratio(node: ast.expr) -> bool:
+    if not isinstance(node, ast.Call) or last_name(node.func) not in ("clamp", "clip"):
+        return False
+    text = ast.unparse(node)
+    return "ratio" in text.lower() and "1 - " in text.replace("1.0", "1") and "adv" not in text.lower()
 
 
 def _is_clipped(call: Call, term: ast.expr) -> bool:

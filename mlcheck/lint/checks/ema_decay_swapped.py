@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites import Context, File
+from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "moving average"
@@ -41,7 +41,30 @@ def check(facts: Facts) -> Iterator[Finding]:
                 file.place(update, context).location,
                 help=f"leave the attribute alone: `{name} = min(self.{name}, ...)`",
             )
+    for file in facts.sites.mentioning(["mul_"]):
+        for call in file.calls("add_", "addcmul_"):
+            if (shares := _of_two_averages(call)) is not None:
+                seen += 1
+                yield Finding(
+                    f"This keeps `{shares[0]}` of the average and takes `1 - {shares[1]}` of what is new: "
+                    "together that is not one, and the average grows or shrinks",
+                    call.place.location,
+                    help=f"`1 - {shares[0]}`",
+                )
     facts.sites.seen[LOOKS_AT] = seen
+
+
+def _of_two_averages(call: Call) -> tuple[str, str] | None:
+    """`beta1` and `beta2` of `average.mul_(beta1).add_(grad, alpha=1 - beta2)`."""
+    taken = call.argument("alpha") or call.argument("value")
+    match call.owner, taken:
+        case (
+            ast.Call(func=ast.Attribute(attr="mul_"), args=[ast.Name(id=kept)]),
+            ast.BinOp(left=ast.Constant(value=1 | 1.0), op=ast.Sub(), right=ast.Name(id=other)),
+        ):
+            stems = kept.rstrip("0123456789"), other.rstrip("0123456789")
+            return (kept, other) if kept != other and stems[0] == stems[1] and stems[0] != kept else None
+    return None
 
 
 def _finding(file: File, node: ast.AST, context: Context, kept: float) -> Finding:

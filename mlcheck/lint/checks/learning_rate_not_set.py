@@ -5,15 +5,22 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import last_name, reads_of, walk
 from mlcheck.lint.sites import Context, File, Function, Sites, canonical
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.training.misplaced_settings import read_by_nobody
 from mlcheck.lint.sites.training.optimizers import OPTIMIZERS
 
 LOOKS_AT = "learning rate that is set"
-WORDS = (".lr", "learning_rate", "defaults[", ".state_dict()[", '"params":', "'params':")
+WORDS = (
+    *(".lr", "learning_rate", "defaults[", ".state_dict()[", '"params":', "'params':"),
+    *("lrate", "new_lr", "cur_lr", "current_lr", "lr ="),
+)
+_NEW_RATE = pattern(r"^(?:(?:new|cur|curr|current|next|updated|decayed)_)?(?:lr|lrate|learning_rate)(?:_new|_t)?$")
+_ASSIGNED = pattern(r"(?:\b|_)(?:lr|lrate|learning_rate)(?:_new|_t)?\s*=[^=].*(?:step|epoch|iter|decay|warm|progress)")
+_PROGRESS = pattern(r"step|epoch|iter|decay|warm|progress")
 _RATES = ("lr", "learning_rate")
 
 
@@ -26,6 +33,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             group.file.place(group.node, group.context).location,
             help='settings that are read: `"lr"`, `"weight_decay"`, `"momentum"`',
         )
+    yield from _unread(facts.sites)
     for file in facts.sites.mentioning([".lr", ".learning_rate", "defaults[", "learning_rate"]):
         if "optim" not in file.text:
             continue
@@ -42,6 +50,32 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help=f"set it in the groups: `for group in {ast.unparse(owner)}.param_groups: "
                         'group["lr"] = ...`',
                     )
+
+
+def _unread(sites: Sites) -> Iterator[Finding]:
+    """`new_lr = lr * 0.1 ** (step / 1000)` in the loop that trains, where nothing reads `new_lr`."""
+    for file in sites.mentioning(["lr", "lrate", "learning_rate"]):
+        for function in file.functions if "optim" in file.text else ():
+            if ".step(" not in function.text or "locals()" in function.text or not _ASSIGNED.search(function.text):
+                continue
+            for line in function.all(ast.Assign):
+                name = line.targets[0].id if isinstance(line.targets[0], ast.Name) else ""
+                if not _NEW_RATE.search(name) or not _decays(line.value) or reads_of(function.nodes, name):
+                    continue
+                if '["lr"]' in function.text or "['lr']" in function.text or name in function.inner.scope.globals:
+                    continue
+                sites.seen[LOOKS_AT] += 1
+                yield Finding(
+                    f"Nothing reads `{name}`: the learning rate stays what it was",
+                    function.place(line).location,
+                    help=f'set it in the groups: `for group in optimizer.param_groups: group["lr"] = {name}`',
+                )
+
+
+def _decays(value: ast.expr) -> bool:
+    """Whether it is computed anew from where the training stands."""
+    text = ast.unparse(value)
+    return isinstance(value, ast.BinOp) and bool(_PROGRESS.search(text))
 
 
 def _in_copies(sites: Sites) -> Iterator[Finding]:

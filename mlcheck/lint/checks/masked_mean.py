@@ -8,13 +8,14 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.latest import origin, source
-from mlcheck.lint.sites.training.unreduced_losses import is_unreduced
+from mlcheck.lint.sites.training.unreduced_losses import is_difference, is_unreduced, squared
 
 LOOKS_AT = "mean"
 _TOLD = ("src_key_padding_mask", "key_padding_mask")
 _ORDERS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
 _ORDERED = ("gt", "ge", "lt", "le")
 _WORDS = ("mask", "pad", "valid")
+_LIKE = ("expand_as", "view_as", "type_as", "reshape_as", "to")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -30,11 +31,16 @@ def check(facts: Facts) -> Iterator[Finding]:
             if averaged is None:
                 continue
             facts.sites.seen[LOOKS_AT] += 1
-            product, context = source(file, averaged, call.context)
+            raised, context = source(file, averaged, call.context)
+            base = squared(raised)
+            product, context = source(file, base or raised, context)
             if not (isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult)) or _is_corrected(call):
                 continue
             for loss, mask in ((product.left, product.right), (product.right, product.left)):
-                if not _is_mask(mask) or not is_unreduced(file, loss, context):
+                is_error = is_unreduced(file, loss, context) or (
+                    base is not None and is_difference(file, loss, context)
+                )
+                if not _is_mask(mask) or not is_error:
                     continue
                 if not _is_sure(file, mask, context) and not _is_worked_out(file, mask, context):
                     yield Finding(
@@ -177,7 +183,10 @@ def _is_worked_out(file: File, mask: ast.expr, context: Context, depth: int = 3)
 
 
 def _names(node: ast.expr) -> list[ast.Name]:
-    return [part for part in walk(node) if isinstance(part, ast.Name)]
+    """The names it is made of; `mask.expand_as(error)` takes nothing of the error but its shape."""
+    likes = (part for part in walk(node) if isinstance(part, ast.Call) and last_name(part.func) in _LIKE)
+    aside = {part for call in likes for arg in call.args for part in walk(arg)}
+    return [part for part in walk(node) if isinstance(part, ast.Name) and part not in aside]
 
 
 def _is_own(func: ast.expr) -> bool:

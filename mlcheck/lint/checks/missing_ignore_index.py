@@ -17,6 +17,7 @@ from mlcheck.lint.values import Const, Object, traces_of
 LOOKS_AT = "classification loss"
 _PAD_SEQUENCE = "torch.nn.utils.rnn.pad_sequence"
 _TARGETS = pattern(r"\b(?:\w+_)?(?:tags?|labels?|targets?|tgts?|trg)\b")
+_PAD_TOKEN = pattern(r"pad_token_id|pad_id|PAD_ID")
 _ORDERS = pattern(
     r"view|reshape|flatten|permute|transpose|rearrange|movedim|swap|\.m?T\b|chunk|\[:, *\w+\]|\[(?:t|di|step|pos)\]"
 )
@@ -25,6 +26,7 @@ _LOSSES = ("torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss")
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _copied_labels(facts.sites)
+    yield from _padded_for_transformers(facts.sites)
     yield from _other_number(facts)
     losses = [loss for loss in losses_of(facts, LOOKS_AT, *_LOSSES) if _counts_everything(loss)]
     if not losses or any(True for _ in facts.sites.mentioning(["ignore_index", "-100", "masked_select"], tests=True)):
@@ -71,6 +73,28 @@ def _other_number(facts: Facts) -> Iterator[Finding]:
                     related=(call.place.location,),
                 )
                 break
+
+
+def _padded_for_transformers(sites: Sites) -> Iterator[Finding]:
+    """`pad_sequence(labels, padding_value=tokenizer.pad_token_id)` for a model of transformers, which ignores -100."""
+    for call in sites.calls(_PAD_SEQUENCE):
+        padding, file = call.argument("padding_value", 2), call.file
+        given = ast.unparse(call.node.args[0]) if call.node.args else ""
+        if padding is None or padding is OPEN or not _PAD_TOKEN.search(ast.unparse(padding)) or given != "labels":
+            continue
+        text = call.function.text if call.function is not None else file.text
+        if "import transformers" not in file.text and "from transformers" not in file.text:
+            continue
+        if "labels ==" in text or "labels.eq(" in text or "masked_fill" in text or "where(" in text:
+            continue
+        if not any(True for _ in sites.mentioning(["ignore_index"], tests=True)):
+            yield Finding(
+                "The labels are padded with the padding token, and a model of transformers ignores -100 alone: "
+                "it learns to predict padding",
+                file.place(padding, call.context).location,
+                help="`padding_value=-100` for the labels",
+                related=(call.place.location,),
+            )
 
 
 def _copied_labels(sites: Sites) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from mlcheck.lint.sites.data.held_samples import held_sample, is_view
 from mlcheck.lint.sites.layers.aliases import added_to_both, held_against_itself
 from mlcheck.lint.sites.layers.arguments import changed_for_the_caller
 from mlcheck.lint.sites.layers.changed_parameters import changed_parameters
+from mlcheck.lint.sites.layers.ignored_labels import ignored_in_both
 from mlcheck.lint.sites.layers.kept_slices import kept_slices
 from mlcheck.lint.sites.layers.modules import is_module
 from mlcheck.lint.sites.layers.overwriting import Overwriting, begins_with_relu, overwritings
@@ -57,6 +58,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 yield from added_to_both(function)
             if "] = " in text:
                 yield from _one_for_two(function)
+                yield from _ignored_in_both(function)
                 yield from held_against_itself(function)
             yield from _slices_written_over(function)
 
@@ -109,6 +111,17 @@ def _one_for_two(function: Function) -> Iterator[Finding]:
                     help=f"`{names[0]} = {names[1]}.clone()`",
                     related=tuple(function.place(write).location for write in writes if write is not None),
                 )
+
+
+def _ignored_in_both(function: Function) -> Iterator[Finding]:
+    """`labels = input_ids`, then `labels[mask] = -100`, and `input_ids` goes to the model."""
+    for found in ignored_in_both(function):
+        yield Finding(
+            f"`{found.labels}` is no copy: what is written into it replaces tokens of `{found.inputs}`, too",
+            function.place(found.line).location,
+            help="make a copy: `.clone()` of a tensor, `copy.deepcopy` of a list",
+            related=(function.place(found.write).location, function.place(found.read).location),
+        )
 
 
 def _slices_written_over(function: Function) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, own_nodes, walk
 from mlcheck.lint.sites import Context, File
+from mlcheck.lint.sites.data.all_nodes import unmasked
 from mlcheck.lint.sites.data.drawn_past import drawn_past
 from mlcheck.lint.sites.data.hand_folds import cuts
 from mlcheck.lint.sites.data.redrawn_split import redrawn
@@ -52,6 +53,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="make its data set with `train=False`, or with the split that is meant",
             related=(trained.call.place.location,),
         )
+    yield from _of_all_nodes(facts)
     for past in drawn_past(facts.sites):
         facts.sites.seen[LOOKS_AT] += 1
         yield Finding(
@@ -97,6 +99,18 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help=f"let one part of `{base}` begin where the other ends",
                         related=(file.place(learnt.node, context).location,),
                     )
+
+
+def _of_all_nodes(facts: Facts) -> Iterator[Finding]:
+    for graph in unmasked(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            f"This loss is over all of `{graph.labels}`, and a part of it is held out below for the test: "
+            "the model is trained on the labels that it is tested on",
+            graph.loss.location,
+            help="pick the training samples in both arguments: `loss(output[train_mask], labels[train_mask])`",
+            related=(graph.picked.location,),
+        )
 
 
 def _held_out_and_kept(file: File) -> Iterator[Finding]:

@@ -52,5 +52,16 @@ def _put_beside(facts: Facts, forward: Forward, mode: Mode) -> Place | None:
 
 def _is_for_attack(facts: Facts, forward: Forward) -> bool:
     """`model.eval(); adv = attack(model, x, y)`, above the call that trains and in the mode that the attack needs."""
-    same = (each for each in facts.forwards if each.module == forward.module and each.modes == forward.modes)
-    return any(belongs_to_attack(each) and each.when.calls != forward.when.calls for each in same)
+    same = [each for each in facts.forwards if each.module == forward.module and each.modes == forward.modes]
+    if any(belongs_to_attack(each) and each.when.calls != forward.when.calls for each in same):
+        return True
+    deeper = any(len(each.when.loops) > len(forward.when.loops) and _is_beside(each, forward) for each in same)
+    call = facts.sites.call_at(forward.place)
+    text = call.function.text if deeper and call is not None and call.function is not None else ""
+    return "autograd.grad(" in text and "sign(" in text
+
+
+def _is_beside(attack: Forward, forward: Forward) -> bool:
+    """Whether it stands above the other in the same function."""
+    line = getattr(forward.place.node, "lineno", 0)
+    return attack.place.symbol == forward.place.symbol and getattr(attack.place.node, "lineno", 0) < line

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Collection, Hashable, Iterator
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Backward, Forward
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
@@ -30,6 +31,7 @@ _MADE_ELSEWHERE = ("pretrained", "load(", "torchvision", "timm", "hub")
 _SETS_WEIGHTS = ("load_state_dict", "requires_grad", "no_grad")
 _NOT_TRAINED = ("target", "teacher", "ema", "random", "fixed", "frozen", "ref", "loss", "criterion", "attack", "old")
 
+_LAYER = pattern(r"\bnn\.(?:Linear|Conv(?:Transpose)?[123]d|Embedding|LSTM|GRU)\(")
 _CUT_OFF_OR_TIED = ("detach", ".weight = ", ".data")
 
 _LOSSES = {"loss", "criterion"}
@@ -192,8 +194,10 @@ def _may_be_in_one_of(m: Machine, held: Collection[Hashable], module: Collection
 def _learns(m: Machine, forward: Forward) -> bool:
     """Whether the module was made to be trained, and nothing else moves or freezes its weights."""
     module = forward.module
-    if not isinstance(module, Object) or module.place is None or forward.frozen or forward.restored:
+    if not isinstance(module, Object) or module.place is None or forward.frozen:
         return False
+    if forward.restored and any(mode.place is None for mode in forward.modes):
+        return False  # nobody says `model.train()` of what was loaded to be asked only
     if forward.grad.kind != "on" and forward.grad.kind != "unknown":
         return False
     named = [word for word in _NOT_TRAINED if word in forward.name.lower()]
@@ -203,7 +207,12 @@ def _learns(m: Machine, forward: Forward) -> bool:
         return False
     if m.store.get(("copied", module.id)):
         return False
-    return has_parameters(m, module)
+    return has_parameters(m, module) or (module.cls is not None and _makes_layers(module.cls))
+
+
+def _makes_layers(cls: ClassInfo) -> bool:
+    """Whether it makes layers with weights of its own, be it in loops that nobody counts: `layers += [Conv2d(...)]`."""
+    return any(_LAYER.search(info.module.text_of(info.node)) for info in cls.mro)
 
 
 def _plain(m: Machine, module: Value, depth: int = 6) -> bool:

@@ -12,7 +12,9 @@ from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
-DONE = pattern(r"^(?:b_|batch_)?(?:dones?|terminals?|is_?done|terminated|not_?dones?)(?:_?(?:batch|tensor|t|b|mask))?$")
+DONE = pattern(
+    r"^(?:b_|batch_)?(?:dones?|terminals?|is_?done|terminated|not_?dones?|dw)(?:_?(?:batch|tensor|t|b|mask))?$"
+)
 _ALL = pattern(r"\*\*\w*(?:batch|sample|transition)|\.values\(\)|\.items\(\)")
 _TUPLES = ("collections.namedtuple", "typing.NamedTuple")
 

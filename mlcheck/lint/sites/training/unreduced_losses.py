@@ -12,7 +12,7 @@ from mlcheck.lint.sites.scopes import Context
 def is_unreduced(file: File, node: ast.expr, context: Context, depth: int = 6) -> bool:
     """Whether this is the loss of each position: a call with `reduction="none"`, perhaps reshaped."""
     node, context = source(file, node, context)
-    if _is_error(_before_mean(node)):
+    if _is_error(_before_mean(node)) or _is_error(source(file, _before_mean(node), context)[0]):
         return True
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and depth > 0:
         if _says_none(file, node, context):
@@ -48,6 +48,24 @@ def _is_error(node: ast.expr) -> bool:
         case ast.BinOp(left=ast.BinOp(op=ast.Sub()), op=ast.Pow(), right=ast.Constant(value=2)):
             return True
     return False
+
+
+def squared(node: ast.expr) -> ast.expr | None:
+    """`x` of `x ** 2`, `x.pow(2)`, `x.square()` and `x.abs()`; None where it is none of these."""
+    match node:
+        case ast.BinOp(left=inner, op=ast.Pow(), right=ast.Constant(value=2)):
+            return inner
+        case ast.Call(func=ast.Attribute(value=inner, attr="pow"), args=[ast.Constant(value=2)]):
+            return inner
+        case ast.Call(func=ast.Attribute(value=inner, attr="square" | "abs"), args=[]):
+            return inner
+    return None
+
+
+def is_difference(file: File, node: ast.expr, context: Context) -> bool:
+    """`q - target`, by whatever name."""
+    made, _ = source(file, node, context)
+    return isinstance(made, ast.BinOp) and isinstance(made.op, ast.Sub)
 
 
 def _says_none(file: File, node: ast.Call, context: Context) -> bool:

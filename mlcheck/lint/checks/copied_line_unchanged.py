@@ -1,0 +1,52 @@
+"""copied-line-unchanged: a line was copied for a second thing, and still reads the first."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites.copying.doubled import mixed_with_itself, one_wave_twice
+from mlcheck.lint.sites.copying.twins import added_to_itself, copied_lines
+from mlcheck.lint.sites.lines import all_lines
+
+LOOKS_AT = "function"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    for file in facts.sites.mentioning(["torch"]):
+        for lines in all_lines(file):
+            facts.sites.seen[LOOKS_AT] += 1
+            for copied in copied_lines(lines):
+                made = copied.copy.value if isinstance(copied.copy, ast.Assign) else copied.copy
+                if file.called(made, lines.context).startswith("torch.optim."):
+                    continue  # parameter-not-in-optimizer tells what comes of it
+                yield Finding(
+                    f"This reads `{copied.read}`, as line {getattr(copied.first, 'lineno', 0)} does, "
+                    f"and nothing reads `{copied.unread}`",
+                    file.place(copied.copy, lines.context).location,
+                    help=f"read `{copied.unread}` here",
+                    related=(file.place(copied.first, lines.context).location,),
+                )
+            for node, unread in added_to_itself(lines):
+                yield Finding(
+                    f"Both sides of this sum are one and the same, and nothing reads `{unread}`",
+                    file.place(node, lines.context).location,
+                    help=f"compute the second from `{unread}`",
+                )
+            text = lines.text
+            if "1 - " in text or "1-" in text or "1. - " in text or "1.0 - " in text:
+                for node, name in mixed_with_itself(lines):
+                    yield Finding(
+                        f"Both sides of this mixture are `{name}`: it is what it is mixed of",
+                        file.place(node, lines.context).location,
+                        help="mix it with the other one, which goes by the same order as its inputs",
+                    )
+            if "::2" in text:
+                for first, second in one_wave_twice(lines):
+                    yield Finding(
+                        f"The odd places get what the even ones get: both are `{ast.unparse(second.value)}`",
+                        file.place(second, lines.context).location,
+                        help="take the sine in one half, and the cosine in the other",
+                        related=(file.place(first, lines.context).location,),
+                    )

@@ -1,0 +1,79 @@
+"""Two parts of one line, or of two lines, that are meant to differ and are written alike."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.lint.nodes import last_name
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.lines import Lines
+from mlcheck.lint.sites.scopes import Context
+
+_WAVES = frozenset(["sin", "cos"])
+
+
+def mixed_with_itself(lines: Lines) -> Iterator[tuple[ast.BinOp, str]]:
+    """`lam * a + (1 - lam) * b`, where `a` and `b` are one: it is `a`."""
+    for node in lines.all(ast.BinOp):
+        if not isinstance(node.op, ast.Add):
+            continue
+        sides = _product(node.left), _product(node.right)
+        for (weight, one), (rest, other) in ((left, right) for left in sides[0] for right in sides[1]):
+            if _is_rest(rest, weight) or _is_rest(weight, rest):
+                if _is_one(lines.file, one, other, lines.context):
+                    yield node, ast.unparse(one)
+                    break
+
+
+def _product(node: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return [(node.left, node.right), (node.right, node.left)]
+    return []
+
+
+def _is_rest(node: ast.expr, weight: ast.expr) -> bool:
+    """`1 - weight`."""
+    match node:
+        case ast.BinOp(left=ast.Constant(value=1 | 1.0), op=ast.Sub(), right=right):
+            return ast.unparse(right) == ast.unparse(weight)
+    return False
+
+
+def _is_one(file: File, one: ast.expr, other: ast.expr, context: Context) -> bool:
+    if ast.unparse(one) == ast.unparse(other):
+        return not isinstance(one, ast.Constant)
+    if not isinstance(one, ast.Name) or not isinstance(other, ast.Name):
+        return False
+    first, second = file.value(one, context)[0], file.value(other, context)[0]
+    if isinstance(first, ast.Name) and isinstance(second, ast.Name):
+        return first.id == second.id and len(file.bindings(first.id, context)) == 1
+    return first is second
+
+
+def one_wave_twice(lines: Lines) -> Iterator[tuple[ast.Assign, ast.Assign]]:
+    """`pe[:, 0::2] = torch.sin(angle)`, `pe[:, 1::2] = torch.sin(angle)`."""
+    halves = [(line, *half) for line in lines.all(ast.Assign) if (half := _half(line)) is not None]
+    for number, (first, start, rest, wave, angle) in enumerate(halves):
+        for second, begin, other, again, same in halves[number + 1 :]:
+            if {start, begin} == {0, 1} and (rest, wave, angle) == (other, again, same):
+                yield first, second
+
+
+def _half(line: ast.Assign) -> tuple[int, str, str, str] | None:
+    """Where `pe[:, 1::2] = torch.sin(angle)` begins, the text of the rest, the wave, and of what it is taken."""
+    target = line.targets[0]
+    if not isinstance(target, ast.Subscript) or not isinstance(line.value, ast.Call):
+        return None
+    index = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+    every = [part for part in index if isinstance(part, ast.Slice) and part.step is not None]
+    if len(every) != 1 or ast.unparse(every[0].step or every[0]) != "2" or every[0].upper is not None:
+        return None
+    start = every[0].lower.value if isinstance(every[0].lower, ast.Constant) else 0 if every[0].lower is None else None
+    wave = last_name(line.value.func)
+    if not isinstance(start, int) or start not in (0, 1) or wave not in _WAVES:
+        return None
+    others = ", ".join("#" if part is every[0] else ast.unparse(part) for part in index)
+    angle = line.value.args[0] if line.value.args else line.value.func
+    rest = f"{ast.unparse(target.value)}[{others}]"
+    return start, rest, wave, ast.unparse(angle)

@@ -1,0 +1,84 @@
+"""Losses over all nodes of a graph, where the same labels are held out by a mask for the test."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.facts import Place
+from mlcheck.lint.nodes import is_name, last_name, walk
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.lines import Lines, all_lines
+from mlcheck.lint.sites.project import Sites
+
+_HELD_OUT = pattern(r"test|val")
+_LOSSES = pattern(r"cross_entropy|nll_loss|criterion|loss_f")
+
+
+class Unmasked(NamedTuple):
+    """The loss over all nodes, and where the labels of the test alone are picked."""
+
+    loss: Place
+    picked: Place
+    labels: str
+
+
+def unmasked(sites: Sites) -> Iterator[Unmasked]:
+    """`loss = nll_loss(model(x, edges), y)`, `loss.backward()`, and for the test `y[test_mask]`."""
+    for file in sites.mentioning(["test_mask", "idx_test", "test_idx", "mask_test", "test_index"]):
+        if ".backward(" in file.text and "torch" in file.text:
+            picked = _picked(file)
+            for lines in all_lines(file) if picked else ():
+                for call in lines.all(ast.Call) if ".backward(" in lines.text else ():
+                    found = _found(lines, call, picked)
+                    if found is not None:
+                        labels = ast.unparse(call.args[1])
+                        yield Unmasked(file.place(call, lines.context), file.place(found, lines.context), labels)
+
+
+def _picked(file: File) -> dict[str, ast.Subscript]:
+    """`y[test_mask]`, by the text of `y`."""
+    found: dict[str, ast.Subscript] = {}
+    for node in walk(file.module.source.tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+            if isinstance(node.slice, ast.Name | ast.Attribute) and _HELD_OUT.search(last_name(node.slice)):
+                if isinstance(node.value, ast.Name | ast.Attribute):
+                    found.setdefault(ast.unparse(node.value), node)
+    return found
+
+
+def _found(lines: Lines, call: ast.Call, picked: dict[str, ast.Subscript]) -> ast.Subscript | None:
+    if not _LOSSES.search(last_name(call.func)) or len(call.args) != 2 or call.keywords:
+        return None
+    scores, labels = call.args
+    held = picked.get(ast.unparse(labels))
+    if held is None or not isinstance(scores, ast.Name | ast.Call) or _comes_in_batches(lines, labels):
+        return None
+    names = [
+        target.id
+        for line in lines.all(ast.Assign)
+        if line.value is call
+        for target in line.targets
+        if isinstance(target, ast.Name)
+    ]
+    backward = any(node.attr == "backward" and last_name(node.value) in names for node in lines.all(ast.Attribute))
+    return held if backward and not _is_masked(lines, scores) else None
+
+
+def _comes_in_batches(lines: Lines, labels: ast.expr) -> bool:
+    root = labels
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    name = last_name(root)
+    return any(is_name(part, name) for loop in lines.all(ast.For) for part in walk(loop.target))
+
+
+def _is_masked(lines: Lines, scores: ast.expr) -> bool:
+    """Whether the scores, or the labels by another line, are picked before."""
+    for line in lines.all(ast.Assign):
+        if any(ast.unparse(target) == ast.unparse(scores) for target in line.targets):
+            if isinstance(line.value, ast.Subscript):
+                return True
+    return False

@@ -1,0 +1,1 @@
+"""What rules of reinforcement learning share: log-probabilities of actions, advantages, entropies, returns."""
