@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset, WeightedRandomSampler
 
+from mlcheck.probe.measure.data.other_orders import shuffled_elsewhere
 from mlcheck.probe.measure.data.sample_tensors import digest
 from mlcheck.probe.measure.drive import Clock
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
@@ -86,7 +87,8 @@ class Passes:
 
     `stream` says that the training data comes in an order of its own (an IterableDataset), from `workers` processes.
     `weighed` is how many samples a weighted sampler has weights for, and of how many; None without one.
-    `renewed` says that the program makes its training data anew in every epoch, which two passes over one do not show.
+    `renewed` says that the program makes its training data anew in every epoch, which two passes over one do not show,
+    `shuffled_elsewhere` that another loader of the program has the same samples in a random order.
     """
 
     reach: ClassVar[Reach] = "data"
@@ -99,6 +101,7 @@ class Passes:
     workers: int = 0
     weighed: tuple[int, int] | None = None
     renewed: bool = False
+    shuffled_elsewhere: bool = False
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -116,7 +119,8 @@ class Passes:
         sampler = getattr(loader, "sampler", None)
         weighed = (len(sampler.weights), len(loader.dataset)) if isinstance(sampler, WeightedRandomSampler) else None  # type: ignore[union-attr]
         workers = int(getattr(loader, "num_workers", 0))
-        return cls(training, again, validation, stream, workers, weighed, trial.renews_data)
+        other = shuffled_elsewhere(loader)
+        return cls(training, again, validation, stream, workers, weighed, trial.renews_data, other)
 
 
 @contextmanager
