@@ -46,6 +46,35 @@ def test_updates_that_half_precision_weights_lose() -> None:
     batches = [(x.to(torch.bfloat16), y) for x, y in classes(8)]
     trial = trial_of(model, batches, cross_entropy, torch.optim.SGD(model.parameters(), lr=1e-7))
     assert "did not change by one bit" in fails("parameter-never-changes", trial).summary
+    slow = trial_of(model, batches, cross_entropy, torch.optim.Adam(model.parameters(), lr=1e-6))
+    assert "1e-06 the updates are rounded away in bfloat16" in fails("parameter-never-changes", slow).summary
+
+
+@pytest.mark.parametrize(
+    ("again", "outcome"),
+    [
+        (lambda model, loss: torch.tensor(loss.item(), requires_grad=True), Outcome.FAIL),
+        (lambda model, loss: loss, Outcome.PASS),
+        (lambda model, loss: torch.tensor(loss.item(), requires_grad=True) + model[-1].bias.sum(), Outcome.WARN),
+    ],
+    ids=["cut off", "whole", "but for one bias"],
+)
+def test_a_loss_that_is_made_anew_from_numbers(again: Any, outcome: Outcome) -> None:
+    """Of batches that are drawn anew in each step: which weight changes the loss cannot be tried."""
+    model, drawn = mlp(), torch.Generator().manual_seed(3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def step(batch: Any, _: int) -> dict[str, float]:
+        optimizer.zero_grad()
+        loss = again(model, cross_entropy(model, (torch.randn(len(batch[0]), 8, generator=drawn), batch[1])))
+        loss.backward()
+        optimizer.step()
+        return {"loss": loss.item()}
+
+    trial = trial_of(model, classes(8), cross_entropy, optimizer, step)
+    verdict = ask("parameter-without-gradient", trial)
+    assert verdict.outcome is outcome, verdict
+    assert ("backward reaches none of the 6 parameters" in verdict.summary) is (outcome is Outcome.FAIL)
 
 
 def test_a_detached_body() -> None:
