@@ -64,7 +64,7 @@ class Field:
 
 
 def _different(weights: Tensor) -> tuple[tuple[float, int], ...]:
-    values, times = torch.as_tensor(weights).double().unique(return_counts=True)
+    values, times = torch.unique(torch.as_tensor(weights).double(), return_counts=True)
     return tuple(zip(values.tolist(), times.tolist())) if len(values) <= _FEW_WEIGHTS else ()
 
 
