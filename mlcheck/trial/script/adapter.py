@@ -100,7 +100,7 @@ def _trial(program: Program, entry: tuple[str, int], plan: Plan, instruments: In
         notices=_notices(program.name, plan, instruments, outputs),
         record=[("script", place) for place in (_place(plan.training), *_evaluations(plan))],
         objects=latest.objects,
-        planned=latest.planned,
+        planned=None if plan.renews_data else latest.planned,  # epochs over each rollout are not the run's
         loaders=latest.loaders,
         repeats_batches=repeats,
         draws_batches=plan.training is None,

@@ -159,8 +159,7 @@ class Driver:
         self._held = held_by(frames, self._newcomers)
         training = loaders.made_for([plan.training], None) if self._loader is None else self._loader
         validation = loaders.made_for(plan.evaluating, plan.validation)
-        planned = None if plan.renews_data else planned_under_way(frames)  # epochs over each rollout are not the run's
-        self._on_start(Start(self._held, globals_of(frames), planned, training, validation))
+        self._on_start(Start(self._held, globals_of(frames), planned_under_way(frames), training, validation))
 
     def _advance(self, answer: Answer | Given | None, watched: bool = True) -> None:
         assert self._run is not None
