@@ -115,6 +115,24 @@ def test_gradients_that_are_all_zero(begins: int, outcome: Outcome) -> None:
     assert ("in 64 training steps every gradient was 0" in verdict.summary) is (outcome is Outcome.WARN)
 
 
+@pytest.mark.parametrize(("begins", "outcome"), [(99, Outcome.INCONCLUSIVE), (2, Outcome.PASS)])
+def test_a_head_whose_term_of_the_loss_has_a_weight_of_zero(begins: int, outcome: Outcome) -> None:
+    model = Function(lambda layers, x: (layers["one"](x), layers["other"](x)), one=mlp(), other=nn.Linear(8, 5))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def step(batch: Any, index: int) -> dict[str, float]:
+        optimizer.zero_grad()
+        one, other = model(batch[0])
+        loss = F.cross_entropy(one, batch[1]) + float(index >= begins) * F.cross_entropy(other, batch[1])
+        loss.backward()
+        optimizer.step()
+        return {"loss": loss.item()}
+
+    verdict = ask("parameter-without-gradient", trial_of(model, classes(8), cross_entropy, optimizer, step))
+    assert verdict.outcome is outcome, verdict
+    assert ("other.weight" in verdict.reason) is (outcome is Outcome.INCONCLUSIVE)
+
+
 class Rounded(nn.Module):
     """A body, a function of its values, and a head."""
 

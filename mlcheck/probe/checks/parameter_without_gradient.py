@@ -52,6 +52,13 @@ def check(steps: TrainingSteps) -> Verdict:
         ),
         *_finding(unknown, f"never got a gradient in {plural(steps.steps, 'step')}"),
     ]
+    if not findings and (idle_term := [s for s in held if s.is_flat and s.influences is False]):
+        reason = (
+            f"{listed([s.name for s in idle_term])}: every gradient was 0 in {plural(steps.steps, 'step')}, and the "
+            "loss does not change with them, as where a term has a weight of 0. Is it meant to be left out, or to begin "
+            "later?"
+        )
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=len(held))
     if not findings:
         off = sum(not story.requires_grad for story in steps.parameters)
         note = f"; {off} are frozen (requires_grad=False)" if off else ""
