@@ -55,7 +55,7 @@ def check(steps: TrainingSteps) -> Verdict:
     if not findings and (idle_term := [s for s in held if s.is_flat and s.influences is False]):
         reason = (
             f"{listed([s.name for s in idle_term])}: every gradient was 0 in {plural(steps.steps, 'step')}, and the "
-            "loss does not change with them, as where a term has a weight of 0. Is it meant to be left out, or to begin "
+            "loss does not change with them, as where a term has a weight of 0. Is it to be left out, or to begin "
             "later?"
         )
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=len(held))
