@@ -65,7 +65,7 @@ def load_trial(entry: str, options: EntryOptions = _PLAIN) -> Trial:
     if is_program(entry):
         trial = _perhaps_alone(lambda: _script(entry, options.arguments), seed, options)
         trial.source = Source(entry, replace(options, seed=seed), folder)
-        trial.planned = _planned(options, config, values)
+        trial.planned = _planned(options, config, values) or trial.planned
         return trial
     target = find_object(entry)
     trial = _perhaps_alone(lambda: _accepted(target, entry, values, config, seed, options), seed, options)

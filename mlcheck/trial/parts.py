@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -16,13 +16,13 @@ from mlcheck.trial.trial import EntryError
 class Parts:
     """What a function given to `mlcheck probe` may return; all but the model may be left out.
 
-    `model`, `optimizer` and `scheduler` may be dicts of several by name. `loss` is called with (output, target);
-    without it the model's own loss is taken, where its output has one. `example_batch` stands for a
+    `model`, `optimizer` and `scheduler` may be several: a dict of them by name, or a list. `loss` is called with
+    (output, target); without it the model's own loss is taken, where its output has one. `example_batch` stands for a
     `train_loader` that is not there. `train_step(batch)` and `evaluate_step(batch)` are the user's own loop.
     """
 
-    model: nn.Module | Mapping[str, nn.Module]
-    optimizer: Optimizer | Mapping[str, Optimizer] | None = None
+    model: nn.Module | Mapping[str, nn.Module] | Sequence[nn.Module]
+    optimizer: Optimizer | Mapping[str, Optimizer] | Sequence[Optimizer] | None = None
     loss: Callable[[Any, Any], Tensor] | None = None
     train_loader: Iterable[Any] | None = None
     validation_loader: Iterable[Any] | None = None
@@ -132,13 +132,22 @@ def _inside(optimizer: Optimizer) -> Optimizer:
 
 
 def _named(value: Any, name: str, kind: type, entry: str) -> dict[str, Any]:
-    several = dict(value) if isinstance(value, Mapping) else {name: value}
+    several = _several(value, name)
     for key, one in several.items():
         if not isinstance(one, kind):
             raise EntryError(
                 f"`{key}` returned by `{entry}` must be a {kind.__module__}.{kind.__qualname__}, not {article(one)}"
             )
     return several
+
+
+def _several(value: Any, name: str) -> dict[str, Any]:
+    """By name; those of a list are numbered."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, list | tuple) and len(value) > 1:
+        return {f"{name}{number}": one for number, one in enumerate(value, 1)}
+    return {name: value[0] if isinstance(value, list | tuple) and value else value}
 
 
 def article(value: Any) -> str:

@@ -87,6 +87,14 @@ def test_a_maker_that_works_for_its_judge(name: str, frozen: bool) -> None:
     assert ask(RULE, game(real, made, aim, frozen)).outcome is Outcome.PASS
 
 
+def test_two_players_that_are_parts_of_one_model() -> None:
+    real, made, aim = GAMES["non-saturating"]
+    for ends, outcome in ((made, Outcome.FAIL), (aim, Outcome.PASS)):
+        trial = game(real, made, ends)
+        trial.models = {"both": nn.ModuleDict(trial.models)}
+        assert ask(RULE, trial).outcome is outcome
+
+
 @pytest.mark.parametrize("name", GAMES)
 @pytest.mark.parametrize("turned", ["real", "made"])
 def test_a_judge_that_is_told_the_same_of_both(name: str, turned: str) -> None:

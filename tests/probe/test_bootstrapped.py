@@ -81,3 +81,51 @@ def consistent(net: nn.Module, _: nn.Module, batch: Batch) -> Tensor:
 @pytest.mark.parametrize("update", [under_no_grad, by_another, margin, consistent])
 def test_targets_without_gradients_and_other_losses(update: Any) -> None:
     assert ask(RULE, learning(update)).outcome in (Outcome.PASS, Outcome.SKIP)
+
+
+def acting(target: Any, draws: bool = True) -> Any:
+    """A critic of states beside an actor, which draws what it does in the same step; or a batch says what was done."""
+    parts = {"actor": nn.Linear(16, 3), "critic": nn.Linear(16, 1), "slow": nn.Linear(8, 1).requires_grad_(False)}
+    net = nn.ModuleDict({"body": nn.Sequential(nn.Linear(8, 16), nn.Tanh()), **parts})
+
+    def update(net: Any, batch: Batch) -> Tensor:
+        def value(states: Tensor) -> Any:
+            return net["critic"](net["body"](states)).squeeze(1)
+
+        chances = net["actor"](net["body"](batch["state"])).log_softmax(1)
+        done = chances.detach().exp().multinomial(1)[:, 0] if draws else batch["action"]
+        error = target(net, value, batch) - value(batch["state"])
+        said = (chances * F.one_hot(done, 3)).sum(1)
+        return error.pow(2).mean() - (said * error.detach()).mean()
+
+    return trial_of(net, replay(), update)
+
+
+def discounted(_: Any, value: Any, batch: Batch) -> Any:
+    return batch["reward"] + 0.95 * (1 - batch["done"]) * value(batch["next"])
+
+
+def test_a_critic_of_states_beside_an_actor_that_draws() -> None:
+    says(ask(RULE, acting(discounted)), Outcome.WARN, "carries gradients")
+    other_order = acting(lambda _, value, batch: value(batch["next"]) * 0.9 + batch["reward"])
+    says(ask(RULE, other_order), Outcome.WARN, "carries gradients")
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        lambda net, value, batch: discounted(net, value, batch).detach(),
+        lambda net, value, batch: batch["reward"] + 0.95 * net["slow"](batch["next"]).squeeze(1),
+        lambda net, value, batch: batch["reward"] + 0.1 * value(batch["next"]),
+        lambda net, value, batch: batch["reward"] + batch["reward"].abs() * value(batch["next"]),
+        lambda net, value, batch: 0.95 * value(batch["next"]),
+        lambda net, value, batch: batch["reward"] + 0.95 * net["actor"](net["body"](batch["next"]))[:, 0],
+    ],
+    ids=["detached", "another network", "a short step", "factors of all sizes", "no reward", "another head"],
+)
+def test_what_is_no_discounted_value_of_the_same_critic(target: Any) -> None:
+    assert ask(RULE, acting(target)).outcome in (Outcome.PASS, Outcome.SKIP)
+
+
+def test_where_nothing_is_drawn_a_critic_of_states_may_be_any_model() -> None:
+    assert ask(RULE, acting(discounted, draws=False)).outcome is Outcome.SKIP

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from data_programs import Changed, table
 from probe_programs import ask, mlp, says, trial_of, trial_on
 from torch import Tensor, nn
-from torch.utils.data import DistributedSampler, TensorDataset
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset, TensorDataset
 
 from mlcheck.core.outcome import Outcome
 
@@ -51,6 +52,17 @@ def test_samples_sorted_by_class() -> None:
 def test_the_same_order_in_every_epoch() -> None:
     verdict = ask("training-data-not-shuffled", trial_on(table(), shuffle=False))
     says(verdict, Outcome.WARN, "the same 10 batches in the same order")
+
+
+@pytest.mark.parametrize(("others", "outcome"), [(320, Outcome.INCONCLUSIVE), (300, Outcome.WARN)])
+def test_a_curriculum_goes_over_to_a_loader_that_shuffles(others: int, outcome: Outcome) -> None:
+    """The same samples in two loaders; where one of them lacks some, it is another split's."""
+    data = table()
+    easy_first = Subset(data, data.tensors[0].norm(dim=1).argsort().tolist())
+    later = DataLoader(Subset(Subset(data, list(range(320))[::-1]), range(others)), batch_size=32, shuffle=True)
+    verdict = ask("training-data-not-shuffled", trial_on(easy_first, shuffle=False))
+    assert len(later) == 10
+    assert verdict.outcome is outcome, verdict
 
 
 @pytest.mark.parametrize(("shuffles", "outcome"), [(True, Outcome.PASS), (False, Outcome.WARN)])
@@ -128,6 +140,35 @@ def test_ranges_that_say_nothing() -> None:
     ):
         trial = trial_on(training, validation, model=mlp(64))
         says(ask("splits-scaled-differently", trial), Outcome.PASS)
+
+
+class Strips(Dataset[Any]):
+    """Sequences of unlike length."""
+
+    def __init__(self, rows: int, seed: int, factor: float) -> None:
+        draws = torch.Generator().manual_seed(seed)
+        lengths = torch.randint(8, 20, (rows,), generator=draws).tolist()
+        self.rows = [(factor * torch.randn(length, 8, generator=draws), length % 5) for length in lengths]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return self.rows[index]
+
+
+def padded(rows: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
+    return pad_sequence([x for x, _ in rows], batch_first=True), torch.tensor([y for _, y in rows])
+
+
+@pytest.mark.parametrize(("factor", "outcome"), [(1.0, Outcome.PASS), (0.1, Outcome.WARN)])
+def test_batches_are_padded_to_unlike_lengths(factor: float, outcome: Outcome) -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return F.cross_entropy(model(batch[0]).mean(1), batch[1])
+
+    trial = trial_on(Strips(320, 0, 1.0), Strips(160, 1, factor), loss=loss, collate_fn=padded)
+    verdict = ask("splits-scaled-differently", trial)
+    assert verdict.outcome is outcome, verdict
 
 
 def windows(values: Tensor, factor: float = 1.0) -> TensorDataset:

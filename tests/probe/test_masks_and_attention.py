@@ -43,6 +43,49 @@ def test_a_language_model_without_its_mask() -> None:
     says(ask("future-leak", next_token(Causal())), Outcome.PASS)
 
 
+class Masked(nn.Module):
+    """Attention of torch over tokens, with a mask of its own."""
+
+    def __init__(self, mask: Tensor, layer: bool) -> None:
+        super().__init__()
+        self.embed, self.place, self.head = nn.Embedding(12, 16), nn.Parameter(torch.randn(10, 16)), nn.Linear(16, 12)
+        self.layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True) if layer else None
+        self.mask = mask
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens) + self.place
+        if self.layer is not None:
+            return self.head(self.layer(x, src_mask=self.mask))
+        return self.head(F.scaled_dot_product_attention(x, x, x, self.mask))
+
+
+ONES = torch.ones(10, 10, dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    ("mask", "layer"),
+    [
+        (ONES.tril(-1), True),
+        (torch.zeros(10, 10).masked_fill(ONES.tril(-1), float("-inf")), True),
+        (ONES.triu(), False),
+    ],
+)
+def test_a_causal_mask_the_wrong_way_round(mask: Tensor, layer: bool) -> None:
+    says(ask("future-leak", next_token(Masked(mask, layer))), Outcome.FAIL, "is the wrong way round", "of 10 places")
+
+
+@pytest.mark.parametrize(
+    ("mask", "layer"), [(torch.zeros(10, 10, dtype=torch.bool), True), (ONES, False), (ONES.tril(1), False)]
+)
+def test_a_mask_that_shows_too_much_is_not_the_wrong_way_round(mask: Tensor, layer: bool) -> None:
+    says(ask("future-leak", next_token(Masked(mask, layer))), Outcome.FAIL, "sees the tokens it has to predict")
+
+
+def test_a_causal_mask_is_as_it_should_be() -> None:
+    for mask, layer in ((ONES.triu(1), True), (ONES.tril(), False)):
+        says(ask("future-leak", next_token(Masked(mask, layer))), Outcome.PASS)
+
+
 class Forced(nn.Module):
     """A decoder that begins with a summary of the sequence, or with nothing, and is fed its answers step by step."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,36 @@ def test_windows_that_were_cut_before_the_split() -> None:
     says(ask(RULE, split(windows(text(200), 64))), Outcome.WARN, "hold a stretch of 32 values")
 
 
+def phrases(length: int, seed: int) -> Tensor:
+    """Sentences of one pattern, as characters: whole phrases come again and again."""
+    rng = random.Random(seed)
+    names, deeds = ["fox", "hen", "miller", "widow", "goat"], ["followed", "thanked", "carried"]
+    told = (f"the {rng.choice(names)} {rng.choice(deeds)} the {rng.choice(names)} " for _ in range(length))
+    return torch.tensor([ord(letter) for letter in "".join(told)])
+
+
+def test_windows_of_a_text_that_repeats_itself_little_and_overlap() -> None:
+    words = torch.randint(26, (400, 5), generator=draws())
+    says(ask(RULE, split(windows(words[:, :4].flatten(), 40, 3))), Outcome.WARN, "hold a stretch of 20 values")
+    story = words[torch.randint(400, (600,), generator=draws(1))].flatten()
+    says(ask(RULE, split(windows(story, 40, 3))), Outcome.WARN, "hold a stretch of 20 values")
+
+
+def noisy_waves(rows: int, seed: int) -> Tensor:
+    """Some with hardly any noise: those are nearer to each other than the others are, one nearer than the next."""
+    generator = draws(seed)
+    kind = torch.randint(1, 5, (rows, 1), generator=generator)
+    clean = (kind * torch.linspace(0, 6.28, 48) + 6.28 * torch.rand(rows, 1, generator=generator)).sin()
+    return clean + 1.2 * torch.rand(rows, 1, generator=generator) * torch.randn(rows, 48, generator=generator)
+
+
+def test_copies_among_samples_of_unlike_noise() -> None:
+    training, validation = noisy_waves(2400, 0), noisy_waves(400, 1)
+    says(ask(RULE, between(training, validation)), Outcome.PASS)
+    validation[:30] = training[:30] + 0.003 * torch.randn(30, 48, generator=draws(5))
+    says(ask(RULE, between(training, validation)), Outcome.WARN, "of 400 validation samples nearly equal")
+
+
 def wave(length: int) -> Tensor:
     return (torch.arange(length) * 0.26).sin()
 
@@ -208,6 +239,7 @@ SOUND = {
     "chronological windows": chronological,
     "windows of separate series": lambda: between(*(windows(torch.randn(n).cumsum(0)) for n in (500, 400))),
     "windows of separate texts": lambda: between(windows(text(200), 64), windows(text(200, 1), 64)),
+    "phrases that come again": lambda: between(*(windows(phrases(500, s), stride=32) for s in (0, 1))),
     "windows of one wave": lambda: between(windows(wave(600)), windows(wave(900)[600:])),
     "tokens": lambda: split(torch.randint(30, (500, 12), generator=draws())),
     "blank": lambda: split(torch.zeros(300, 1, 16, 16)),

@@ -46,6 +46,35 @@ def test_updates_that_half_precision_weights_lose() -> None:
     batches = [(x.to(torch.bfloat16), y) for x, y in classes(8)]
     trial = trial_of(model, batches, cross_entropy, torch.optim.SGD(model.parameters(), lr=1e-7))
     assert "did not change by one bit" in fails("parameter-never-changes", trial).summary
+    slow = trial_of(model, batches, cross_entropy, torch.optim.Adam(model.parameters(), lr=1e-6))
+    assert "1e-06 the updates are rounded away in bfloat16" in fails("parameter-never-changes", slow).summary
+
+
+@pytest.mark.parametrize(
+    ("again", "outcome"),
+    [
+        (lambda model, loss: torch.tensor(loss.item(), requires_grad=True), Outcome.FAIL),
+        (lambda model, loss: loss, Outcome.PASS),
+        (lambda model, loss: torch.tensor(loss.item(), requires_grad=True) + model[-1].bias.sum(), Outcome.WARN),
+    ],
+    ids=["cut off", "whole", "but for one bias"],
+)
+def test_a_loss_that_is_made_anew_from_numbers(again: Any, outcome: Outcome) -> None:
+    """Of batches that are drawn anew in each step: which weight changes the loss cannot be tried."""
+    model, drawn = mlp(), torch.Generator().manual_seed(3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def step(batch: Any, _: int) -> dict[str, float]:
+        optimizer.zero_grad()
+        loss = again(model, cross_entropy(model, (torch.randn(len(batch[0]), 8, generator=drawn), batch[1])))
+        loss.backward()
+        optimizer.step()
+        return {"loss": loss.item()}
+
+    trial = trial_of(model, classes(8), cross_entropy, optimizer, step)
+    verdict = ask("parameter-without-gradient", trial)
+    assert verdict.outcome is outcome, verdict
+    assert ("backward reaches none of the 6 parameters" in verdict.summary) is (outcome is Outcome.FAIL)
 
 
 def test_a_detached_body() -> None:
@@ -84,6 +113,24 @@ def test_gradients_that_are_all_zero(begins: int, outcome: Outcome) -> None:
     verdict = ask("parameter-without-gradient", trial_of(model, classes(8), cross_entropy, optimizer, step))
     assert verdict.outcome is outcome, verdict
     assert ("in 64 training steps every gradient was 0" in verdict.summary) is (outcome is Outcome.WARN)
+
+
+@pytest.mark.parametrize(("begins", "outcome"), [(99, Outcome.INCONCLUSIVE), (2, Outcome.PASS)])
+def test_a_head_whose_term_of_the_loss_has_a_weight_of_zero(begins: int, outcome: Outcome) -> None:
+    model = Function(lambda layers, x: (layers["one"](x), layers["other"](x)), one=mlp(), other=nn.Linear(8, 5))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def step(batch: Any, index: int) -> dict[str, float]:
+        optimizer.zero_grad()
+        one, other = model(batch[0])
+        loss = F.cross_entropy(one, batch[1]) + float(index >= begins) * F.cross_entropy(other, batch[1])
+        loss.backward()
+        optimizer.step()
+        return {"loss": loss.item()}
+
+    verdict = ask("parameter-without-gradient", trial_of(model, classes(8), cross_entropy, optimizer, step))
+    assert verdict.outcome is outcome, verdict
+    assert ("other.weight" in verdict.reason) is (outcome is Outcome.INCONCLUSIVE)
 
 
 class Rounded(nn.Module):

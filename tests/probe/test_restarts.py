@@ -165,3 +165,10 @@ def test_ranks_that_split_differently() -> None:
 
     told = verdict(RANKS, Outcome.FAIL, program(by_rank, slots=2)).findings[0].message
     assert "samples that one rank trains on are validated by another" in told
+
+
+def test_a_graph_that_is_a_batch_by_itself_is_the_same_for_every_rank() -> None:
+    """Every batch of a rank is the one graph; where its batches differ, those of two ranks should too."""
+    verdict(RANKS, Outcome.WARN, program(lambda *_: (BATCHES[:4], [])))
+    one_graph = verdict(RANKS, Outcome.INCONCLUSIVE, program(lambda *_: (BATCHES[:1] * 4, [])))
+    assert "are alike" in one_graph.reason

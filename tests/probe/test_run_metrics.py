@@ -113,6 +113,22 @@ def test_validation_that_improves_or_only_overfits_passes() -> None:
     says(ask("validation-worsens", apart), Outcome.PASS)
 
 
+def test_nodes_of_one_graph_that_are_told_apart_by_a_mask_may_be_overfitted() -> None:
+    """Each batch holds all samples: training takes some, the evaluation the others, of which nothing can be learnt."""
+    (x, y), model = classes(8, batches=1)[0], mlp()
+    seen = torch.arange(len(y)) < 16
+
+    def fit(model: nn.Module, batch: Any) -> Tensor:
+        return F.cross_entropy(model(batch[0])[seen], batch[1][seen])
+
+    def evaluate(batch: Any) -> dict[str, float]:
+        with torch.no_grad():
+            return {"val_loss": float(F.cross_entropy(model(batch[0])[~seen], batch[1][~seen]))}
+
+    trial = trial_of(model, [(x, y)] * 4, fit, torch.optim.Adam(model.parameters(), lr=1e-2), evaluate=evaluate)
+    says(ask("validation-worsens", trial), Outcome.INCONCLUSIVE, "may be overfitting")
+
+
 class Attentive(nn.Module):
     """Four places of attention; `rows` masks whole rows of it, `keys` the places that hold nothing, in evaluation."""
 

@@ -69,6 +69,16 @@ def test_weights_that_make_a_rare_class_rarer(trial: Any) -> None:
     says(ask("classes-imbalanced", trial()), Outcome.WARN, "times as much as one of class 1", "rarer still")
 
 
+@pytest.mark.parametrize(("power", "worse"), [(1.0, True), (-0.5, False)])
+def test_a_sampler_that_makes_a_rare_class_rarer(power: float, worse: bool) -> None:
+    """Shares for weights; and one over the root of the share, which helps a little."""
+    y = rare(0.1 if worse else 0.01)
+    sampler = WeightedRandomSampler((torch.bincount(y).float() ** power)[y].tolist(), len(y))
+    verdict = ask("classes-imbalanced", classified(numbers(2000), y, sampler=sampler, shuffle=False))
+    assert ("the sampler's weights make the rare class rarer still" in verdict.summary) is worse, verdict
+    assert verdict.outcome is Outcome.WARN or not worse
+
+
 def test_a_rare_class_that_is_left_out_counts_alike_or_less_on_purpose() -> None:
     for weight in ([1.0, 0.0], [1.0, 0.9], [1.0, 0.2]):
         trial = classified(numbers(2000), rare(0.02), weight=torch.tensor(weight))

@@ -57,8 +57,8 @@ def as_meant(_: int) -> None:
 @pytest.mark.parametrize(
     ("source", "seeding", "outcome", "said"),
     [
-        ("own numpy generator", None, Outcome.FAIL, "gave 6 different results, in the same order"),
-        ("numpy", constant, Outcome.FAIL, "all workers draw the same random numbers"),
+        ("own numpy generator", None, Outcome.FAIL, "as the same 6 variants in the same order"),
+        ("numpy", constant, Outcome.FAIL, "all loader workers draw the same random numbers"),
         ("numpy", by_number, Outcome.WARN, "every epoch repeats the random numbers"),
         ("torch", None, Outcome.PASS, ""),
         ("numpy", as_meant, Outcome.PASS, ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +57,7 @@ RETURNS = {
     return Parts(m, o, l, d)""",
     "namedtuple": "return namedtuple('P', 'loss train_loader model optimizer')(l, d, m, o)",
     "dict of one": "return dict(model={'net': m}, optimizer={'opt': o}, loss=l, train_loader=d)",
+    "list of one": "return dict(model=m, optimizer=[o], loss=l, train_loader=d)",
 }
 
 
@@ -318,3 +320,19 @@ def build():
     trial.train_step(next(iter(trial.train_batches())), 0)
     modes = {name: model.training for name, model in trial.models.items()}
     assert modes == {"student": True, "teacher": False, "idle": True}
+
+
+def test_several_optimizers_may_be_a_list(load: Load) -> None:
+    source = """
+        def build():
+            m, o, l, d = parts()
+            other = torch.optim.Adam(m.parameters())
+            def step(batch):
+                l(m(batch[0]), batch[1]).backward()
+                o.step()
+                other.step()
+            return dict(model=m, optimizer=[o, other], train_loader=d, train_step=step)
+    """
+    assert list(load(textwrap.dedent(source)).optimizers) == ["optimizer1", "optimizer2"]
+    with pytest.raises(EntryError, match=r"`optimizer2` .* must be a .*Optimizer, not a str"):
+        load("def build():\n m, o, l, d = parts()\n return m, [o, 'sgd'], l, d")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import gc
+import sys
 from collections.abc import Iterator
+from types import FrameType
 
 import pytest
 import torch
 from torch import nn
 
-from mlcheck.trial.script.objects import Newcomers, _distinct
+from mlcheck.trial.planned import Planned
+from mlcheck.trial.script.objects import Newcomers, _distinct, planned_under_way
 
 
 @pytest.fixture(autouse=True)
@@ -117,3 +120,23 @@ def test_of_an_optimizer_around_another_the_inner_one_is_followed() -> None:
     beside = Around(inner)
     beside.base = other
     assert _distinct([beside, other]) == [beside, other]
+
+
+class Fitting:
+    def __init__(self, epochs: int) -> None:
+        self.epochs = epochs
+
+    def fit(self) -> FrameType:
+        return sys._getframe()
+
+
+def fit(max_epochs: int, n_epochs: int) -> FrameType:
+    assert max_epochs + n_epochs
+    return sys._getframe()
+
+
+def test_how_long_a_run_is_to_be_stands_in_its_functions_and_objects() -> None:
+    assert planned_under_way([Fitting(7).fit()]) == Planned(7, "epochs", "the variable `epochs`")
+    assert planned_under_way([fit(4, 4)]) == Planned(4, "epochs", "the variable `max_epochs`")
+    assert planned_under_way([fit(40, 4)]) is None
+    assert planned_under_way([fit(4, 4), Fitting(7).fit()]) is None

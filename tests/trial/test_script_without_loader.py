@@ -48,6 +48,35 @@ def test_a_look_in_evaluation_mode_that_records_gradients_is_no_training(
     assert verdict.outcome is outcome, verdict.reason or verdict.summary
 
 
+WHOLE = """
+class Graph(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Linear(8, 32), nn.Linear(32, 5)
+    def forward(self, x):
+        return self.two(F.dropout(F.relu(self.one(x)), 0.5, training=self.training))
+
+model = Graph()
+optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+for epoch in range(200):
+    model.train()
+    optimizer.zero_grad()
+    F.cross_entropy(model(x)[:40], y[:40]).backward()
+    optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        print((model(x)[40:].argmax(1) == y[40:]).float().mean().item())
+"""
+
+
+@pytest.mark.parametrize(("mode", "outcome"), [(", training=self.training", Outcome.PASS), ("", Outcome.FAIL)])
+def test_one_look_at_all_data_after_each_step_is_an_evaluation(
+    load_script: LoadScript, mode: str, outcome: Outcome
+) -> None:
+    verdict = ask("random-evaluation", load_script(HEAD + WHOLE.replace(", training=self.training", mode)))
+    assert verdict.outcome is outcome, verdict.reason or verdict.summary
+
+
 def test_nothing_is_said_about_batches_that_are_drawn_within_a_step(load_script: LoadScript) -> None:
     rules = ("non-finite-batch", "training-data-not-shuffled", "loader-slower-than-step", "label-out-of-range")
     found = {rule: result.outcome for rule, result in examined(load_script(DRAWN), *rules).items()}

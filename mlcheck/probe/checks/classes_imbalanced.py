@@ -44,7 +44,7 @@ def check(passes: Passes, first: FirstLoss, *, times: float = TIMES) -> Verdict:
     skewed = sure >= times and (missing >= MISSING or many / drawn >= DOMINANT)
     if not skewed:
         return Verdict(Outcome.PASS, told, figures=(_figure(counts),), numbers=numbers, looked_at=drawn)
-    if worse := _rarer_still(first, counts, most, least):
+    if worse := _rarer_still(first, counts, most, least) or _drawn_rarer(passes.weights, few / drawn):
         finding = Finding(
             f"{told}; {worse}", help="weigh a class by one over its share, or not at all", numbers=numbers
         )
@@ -87,6 +87,21 @@ def _rarer_still(first: FirstLoss, counts: Counter[int], most: int, least: int) 
     return (
         f"and the loss counts a sample of class {most} {weights[0][most] / weights[0][least]:.3g} times as much as one "
         f"of class {least}: its weights make the rare class rarer still"
+    )
+
+
+def _drawn_rarer(weights: tuple[tuple[float, int], ...], share: float) -> str:
+    """A sampler whose weights are the frequencies: those it draws the most seldom are more of the data than of it."""
+    drawn, held = sum(weight * times for weight, times in weights), sum(times for _, times in weights)
+    if len(weights) < 2 or not drawn > 0:
+        return ""
+    weight, times = min((one for one in weights if one[0] > 0), key=lambda one: one[0] * one[1])
+    expected = weight * times / drawn
+    if not 1 / CLEARLY <= share / expected <= CLEARLY or times / held < CLEARLY * expected:
+        return ""
+    return (
+        f"and {_percent(times / held)} of the data set are drawn so seldom: the sampler's weights make the rare class "
+        "rarer still"
     )
 
 

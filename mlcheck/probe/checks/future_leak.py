@@ -9,9 +9,15 @@ from mlcheck.core.plural import plural
 from mlcheck.probe.measure.model.next_values import NextValues
 from mlcheck.probe.measure.model.raster import Raster
 from mlcheck.probe.measure.model.sequences import NextToken
+from mlcheck.probe.measure.model.upturned_masks import UpturnedMask
 
 
-def check(seen: NextToken | None, values: NextValues | None, raster: Raster | None) -> Verdict:
+def check(
+    seen: NextToken | None, values: NextValues | None, raster: Raster | None, upturned: UpturnedMask | None
+) -> Verdict:
+    leaking = next((one for one in (seen, values) if one and one.leaks), None)
+    if upturned and leaking:
+        return _upturned(upturned, leaking.tried)
     if seen is not None:
         return _of_tokens(seen)
     if values is not None:
@@ -19,6 +25,18 @@ def check(seen: NextToken | None, values: NextValues | None, raster: Raster | No
     if raster is not None:
         return _of_pixels(raster)
     return Verdict(Outcome.SKIP, reason="no model is trained to predict, place by place, what comes next in its input")
+
+
+def _upturned(mask: UpturnedMask, tried: int) -> Verdict:
+    message = (
+        f"the causal mask is the wrong way round: of {plural(mask.places, 'place')} each is shown those after it, "
+        "which it has to predict, and none of those before it"
+    )
+    help_ = (
+        "a boolean attn_mask of nn.MultiheadAttention and nn.TransformerEncoder is True where nobody may look: "
+        "torch.triu(ones, diagonal=1); in scaled_dot_product_attention it is True where one may: torch.tril(ones)"
+    )
+    return Verdict(Outcome.FAIL, message, findings=(Finding(message, mask.place, help=help_),), looked_at=tried)
 
 
 def _of_numbers(seen: NextValues) -> Verdict:

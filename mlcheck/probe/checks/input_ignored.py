@@ -36,9 +36,8 @@ def check(seen: InputUse) -> Verdict:
             Outcome.FAIL, message, findings=(Finding(message, Location(symbol=seen.model)),), looked_at=seen.rows
         )
     if seen.ignored:
-        message = (
-            f"exchanging {listed(list(seen.ignored))} between samples leaves the output of `{seen.model}` unchanged"
-        )
+        names, it = listed(list(seen.ignored)), "it" if len(seen.ignored) == 1 else "them"
+        message = f"`{seen.model}` ignores {names}: exchanging {it} between samples leaves its output unchanged"
         finding = Finding(message, Location(symbol=seen.model), help="check where forward uses it")
         return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.rows)
     if seen.outlined:
@@ -50,8 +49,8 @@ def check(seen: InputUse) -> Verdict:
         return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.rows)
     if seen.columns:
         message = (
-            f"exchanging {listed(list(seen.columns))} between samples leaves the output of `{seen.model}` unchanged, "
-            "bit for bit: that column of codes is not used"
+            f"`{seen.model}` ignores {listed(list(seen.columns))}: exchanging those codes between samples leaves its "
+            "output unchanged, bit for bit"
         )
         finding = Finding(message, Location(symbol=seen.model), help="check which column each embedding is given")
         return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.rows)

@@ -6,14 +6,20 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.loss.comparisons import Comparisons, Difference
+from mlcheck.probe.measure.loss.cosine_scores import CosineScores, Scores
 from mlcheck.probe.measure.loss.first_loss import FirstLoss, LossFact
 from mlcheck.probe.measure.loss.floors import REACHED
 
 _REGRESSION = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"}
 MANY = 0.05
+HIGH, HOPELESS = 0.75, 0.9  # of what a guess costs, the least that the loss can come to
 
 
-def check(seen: FirstLoss, compared: Comparisons | None) -> Verdict:
+def check(seen: FirstLoss, compared: Comparisons | None, cosines: CosineScores | None) -> Verdict:
+    if cosines and (near := [one for one in cosines.calls if one.floor >= HIGH * one.guess]):
+        findings = tuple(map(_squeezed, near))
+        outcome = Outcome.FAIL if any(one.floor >= HOPELESS * one.guess for one in near) else Outcome.WARN
+        return Verdict(outcome, findings[0].message, findings=findings, looked_at=len(cosines.calls))
     judged: list[LossFact | Difference] = [
         loss for loss in seen.losses if loss.kind in _REGRESSION and loss.made_by in REACHED
     ]
@@ -33,6 +39,17 @@ def check(seen: FirstLoss, compared: Comparisons | None) -> Verdict:
     many = any(loss.outside >= MANY for loss in outside if isinstance(loss, LossFact))
     return Verdict(
         Outcome.FAIL if many else Outcome.WARN, findings[0].message, findings=findings, looked_at=len(judged)
+    )
+
+
+def _squeezed(scores: Scores) -> Finding:
+    return Finding(
+        f"the scores that cross_entropy is given are cosines times {scores.factor:.3g}: they stay between "
+        f"{-scores.factor:.3g} and {scores.factor:.3g}, and with {scores.classes} classes the loss cannot fall below "
+        f"{scores.floor:.3g}, where a guess costs {scores.guess:.3g}",
+        scores.place,
+        help="divide cosines by a temperature below 1 (0.07, say), or multiply them by a scale such as 15",
+        numbers={"factor": scores.factor, "floor": scores.floor},
     )
 
 

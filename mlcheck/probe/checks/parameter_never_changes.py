@@ -73,13 +73,18 @@ def _never_stepped(steps: TrainingSteps, held: list[ParameterStory]) -> Verdict:
 def _stuck(stories: list[ParameterStory], updates: int) -> list[Finding]:
     if not stories:
         return []
-    lost = any(story.trace.lost for story in stories)
+    lost, help_ = any(story.trace.lost for story in stories), ""
     why = "their gradients are cleared before the step" if lost else f"learning rate {stories[0].learning_rate:g}"
+    if not lost and all(story.rounded and story.dtype.itemsize < _SINGLE for story in stories):
+        kind = str(stories[0].dtype).removeprefix("torch.")
+        why = f"at learning rate {stories[0].learning_rate:g} the updates are rounded away in {kind}"
+        help_ = "keep the weights in float32 and compute in the smaller type under torch.autocast"
     message = (
         f"{listed([s.name for s in stories])} got gradients and did not change by one bit in "
         f"{plural(updates, 'update')} ({why})"
     )
-    return [Finding(message, Location(symbol=stories[0].name), numbers={"parameters": float(len(stories))})]
+    count = {"parameters": float(len(stories))}
+    return [Finding(message, Location(symbol=stories[0].name), help=help_, numbers=count)]
 
 
 def _idle(stories: list[ParameterStory], updates: int) -> list[Finding]:

@@ -26,6 +26,8 @@ def check(steps: TrainingSteps) -> Verdict:
     frozen = [s for s in silent if s.influences and s.under_no_grad]
     unused = [s for s in silent if s.influences is False]
     unknown = [s for s in silent if s.influences is None]
+    if unknown and len(unknown) == len(held) and any(steps.updates.values()):
+        return _cut_off(steps, held)
     stepped = [s for s in held if s.is_flat and s.influences]
     findings = [
         *_finding(
@@ -50,6 +52,13 @@ def check(steps: TrainingSteps) -> Verdict:
         ),
         *_finding(unknown, f"never got a gradient in {plural(steps.steps, 'step')}"),
     ]
+    if not findings and (idle_term := [s for s in held if s.is_flat and s.influences is False]):
+        reason = (
+            f"{listed([s.name for s in idle_term])}: every gradient was 0 in {plural(steps.steps, 'step')}, and the "
+            "loss does not change with them, as where a term has a weight of 0. Is it to be left out, or to begin "
+            "later?"
+        )
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=len(held))
     if not findings:
         off = sum(not story.requires_grad for story in steps.parameters)
         note = f"; {off} are frozen (requires_grad=False)" if off else ""
@@ -64,6 +73,17 @@ def _zeros(steps: TrainingSteps, held: list[ParameterStory]) -> Verdict:
     message = f"in {steps.steps} training steps every gradient was 0: the loss does not depend on any weight"
     finding = Finding(message, steps.backward_place, help="look at what the loss is made of: it is constant")
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=len(held))
+
+
+def _cut_off(steps: TrainingSteps, held: list[ParameterStory]) -> Verdict:
+    """The optimizer steps, backward is called, and the one knows nothing of the other."""
+    message = (
+        f"backward reaches none of the {plural(len(held), 'parameter')} that the optimizer steps, in "
+        f"{plural(steps.steps, 'step')}: the loss is made of numbers that are cut off from the model"
+    )
+    help_ = "look for .item(), .detach(), .numpy(), torch.tensor(...) or no_grad() between model and loss"
+    finding = Finding(message, steps.backward_place, help=help_)
+    return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=len(held))
 
 
 def _finding(stories: list[ParameterStory], one: str, several: str = "") -> list[Finding]:

@@ -35,14 +35,15 @@ def check(seen: PlannedRates) -> Verdict:
         course = max(seen.courses, key=lambda course: len(course.rates))
         told = f"over {length} the learning rate goes {_summary(course.rates)}{_rhythm(course)}"
         return Verdict(Outcome.PASS, told, figures=figures, looked_at=looked)
-    told = f"planned are {length}: {judged[0][1]}"
-    if any(course.rhythm.supposed for course, _ in judged):
-        reason = f"{told}, if the schedule is stepped once an epoch: no step of it was seen in the batches tried"
+    supposed = any(course.rhythm.supposed for course, _ in judged)
+    said = [f"planned are {length}: {fault}{'' if supposed else _rhythm(course)}" for course, fault in judged]
+    if supposed:
+        reason = f"{said[0]}, if the schedule is stepped once an epoch: no step of it was seen in the batches tried"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, figures=figures, looked_at=looked)
     help_ = "return a factor: 1.0 at the peak" if _is_squared(judged[0][0]) else _LENGTH
-    findings = tuple(Finding(f"planned are {length}: {said}", seen.place, help=help_) for _, said in judged)
-    raises = any(course.error for course, _ in judged)
-    return Verdict(Outcome.FAIL if raises else Outcome.WARN, told, findings=findings, figures=figures, looked_at=looked)
+    findings = tuple(Finding(one, seen.place, help=help_) for one in said)
+    outcome = Outcome.FAIL if any(course.error for course, _ in judged) else Outcome.WARN
+    return Verdict(outcome, said[0], findings=findings, figures=figures, looked_at=looked)
 
 
 def _fault(course: Course, seen: PlannedRates) -> str:

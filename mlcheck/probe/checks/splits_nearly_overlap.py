@@ -7,13 +7,15 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.data.near import FEW_DIMENSIONS, Near, near_pairs, shared_windows
+from mlcheck.probe.measure.data.near import FEW_DIMENSIONS, Near, near_pairs
 from mlcheck.probe.measure.data.pictures import pairs
 from mlcheck.probe.measure.data.samples import Samples, Split
 from mlcheck.probe.measure.data.shared_tiles import SharedTiles, shared_tiles
+from mlcheck.probe.measure.data.shared_windows import shared_windows
 
 SHARED = 0.3
 FEW_PAIRS = 3
+MANY = 0.1
 
 
 def check(seen: Samples) -> Verdict:
@@ -37,7 +39,9 @@ def check(seen: Samples) -> Verdict:
             Outcome.INCONCLUSIVE,
             reason=f"samples have about {near.dimension:.1f} degrees of freedom: near ones come by chance",
         )
-    if len(near.pairs) < FEW_PAIRS or len(near.pairs) <= near.expected + 5 * math.sqrt(near.expected):
+    by_chance = len(near.pairs) <= near.expected + 5 * math.sqrt(near.expected)
+    by_density = len(near.pairs) < MANY * near.asked and 2 * near.isolated < len(near.pairs)
+    if len(near.pairs) < FEW_PAIRS or by_chance or by_density:
         return Verdict(Outcome.PASS, told, looked_at=near.asked)
     return _near(near, told, training, validation)
 

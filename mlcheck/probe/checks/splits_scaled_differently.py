@@ -122,13 +122,13 @@ def _level_wanders(name: str, trained: Field, tested: Field, passes: Passes) -> 
     if any(len(one.spread) < FEW_FEATURES or one.spread.max() > ALIKE * one.spread.min() for one in (trained, tested)):
         return False
     splits = [part.kept for part in (passes.training, passes.validation) if part]
-    steps = [_step(torch.cat([dict(leaves(batch))[name].flatten(1) for batch in kept])) for kept in splits if kept]
+    steps = [_step([dict(leaves(batch))[name] for batch in kept]) for kept in splits if kept]
     return len(steps) == 2 and 1 / ALIKE < steps[0] / max(steps[1], NOTHING) < ALIKE
 
 
-def _step(rows: Tensor) -> float:
-    """How far neighbouring places of a row lie apart, as the median of the rows."""
-    return float(rows.double().diff(dim=1).std(1).median())
+def _step(batches: list[Tensor]) -> float:
+    """How far neighbouring places of a row lie apart, as the median of the rows; batches may be of unlike lengths."""
+    return float(torch.cat([rows.double().flatten(1).diff(dim=1).std(1) for rows in batches]).median())
 
 
 def _apart(ratios: Tensor) -> bool:

@@ -56,6 +56,12 @@ def check(passes: Passes, labels: Labels | None, rehearsal: Rehearsal | None = N
             reason=f"tokens without labels come in the same order ({many} batches), as they must where a model carries "
             "its state from batch to batch",
         )
+    if same and passes.shuffled_elsewhere:
+        return Verdict(
+            Outcome.INCONCLUSIVE,
+            reason=f"two passes give the same {many} batches in the same order, and another loader of the program has "
+            "these samples in a random one: a curriculum goes over to that",
+        )
     if same:
         message = f"two passes over the training data give the same {many} batches in the same order"
         finding = Finding(message, help="shuffle=True, or a sampler that draws anew in every epoch")

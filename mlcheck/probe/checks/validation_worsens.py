@@ -56,9 +56,21 @@ def check(
             findings.append(_fault(name, start, end, first, last, run.steps, why))
     if not told:
         return Verdict(Outcome.INCONCLUSIVE, reason="the validation losses are not finite")
+    if findings and _is_one_batch(run):
+        reason = (
+            f"{told[0]} over {plural(run.steps, 'step')}, of batches that are those of training (one graph, say, whose "
+            "nodes are split): that may be overfitting"
+        )
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=run.steps)
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=run.steps)
     return Verdict(Outcome.PASS, f"over {plural(run.steps, 'step')}: {', '.join(told[:3])}", looked_at=run.steps)
+
+
+def _is_one_batch(run: ShortRun) -> bool:
+    """Whether all batches, of training too, are evaluated to the very same numbers, before and after."""
+    both = [*run.before, *run.on_training[0]], [*run.after, *run.on_training[1]]
+    return bool(run.on_training[0]) and all(metrics == seen[0] for seen in both for metrics in seen)
 
 
 def _no_number(names: list[str], run: ShortRun, module: str) -> Finding | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.data.worker_draws import READS, WORKERS, WorkerDraws
 
 
@@ -13,14 +14,14 @@ def check(seen: WorkerDraws) -> Verdict:
     if not seen.varies:
         return Verdict(Outcome.SKIP, reason="a worker reads the same sample every time: nothing random is in it")
     first, second = seen.epochs
-    help_ = "draw from torch's or numpy's global random numbers, which every worker and epoch has its own of" + (
+    help_ = "draw from torch's or numpy's global generator, which is seeded anew for every worker and epoch" + (
         "; let worker_init_fn seed with torch.initial_seed()" if seen.seeded_by_user else ""
     )
     if first[0] == first[1]:
         distinct = len(set(first[0]) | set(first[1]))
         message = (
-            f"all workers draw the same random numbers: two of them read one sample {READS} times each, and gave "
-            f"{distinct} different results, in the same order"
+            f"all loader workers draw the same random numbers: one sample, read {READS} times by each of two workers, "
+            f"came out as the same {plural(distinct, 'variant')} in the same order"
         )
         return Verdict(Outcome.FAIL, message, findings=(Finding(message, help=help_),), looked_at=looked)
     if first == second:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from mlcheck.trial.channel import SCRATCH
+from mlcheck.trial.planned import Planned
 from mlcheck.trial.script.driver import Driver
 from mlcheck.trial.script.instruments import Instruments
 from mlcheck.trial.script.objects import Start
@@ -34,6 +35,7 @@ class _Latest:
     schedulers: dict[str, Any] = field(default_factory=dict)
     loaders: dict[str, Any] = field(default_factory=dict)
     objects: list[Any] = field(default_factory=list)
+    planned: Planned | None = None
 
     def exchange(self, start: Start) -> None:
         """The objects of another run take the places of those of the last."""
@@ -48,6 +50,7 @@ class _Latest:
         ):
             mine.clear()
             mine.update(new)
+        self.planned = start.planned
         self.objects[:] = [*held.others, *start.variables, *known.values()]
 
 
@@ -97,6 +100,7 @@ def _trial(program: Program, entry: tuple[str, int], plan: Plan, instruments: In
         notices=_notices(program.name, plan, instruments, outputs),
         record=[("script", place) for place in (_place(plan.training), *_evaluations(plan))],
         objects=latest.objects,
+        planned=None if plan.renews_data else latest.planned,  # epochs over each rollout are not the run's
         loaders=latest.loaders,
         repeats_batches=repeats,
         draws_batches=plan.training is None,

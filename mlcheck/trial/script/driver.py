@@ -15,7 +15,7 @@ from mlcheck.trial.modes import process_cells
 from mlcheck.trial.script.calls import calls_through
 from mlcheck.trial.script.coroutine import Run
 from mlcheck.trial.script.instruments import Instruments
-from mlcheck.trial.script.objects import Held, Newcomers, Start, globals_of, held_by
+from mlcheck.trial.script.objects import Held, Newcomers, Start, globals_of, held_by, planned_under_way
 from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import Plan
 from mlcheck.trial.script.program import Program
@@ -159,7 +159,7 @@ class Driver:
         self._held = held_by(frames, self._newcomers)
         training = loaders.made_for([plan.training], None) if self._loader is None else self._loader
         validation = loaders.made_for(plan.evaluating, plan.validation)
-        self._on_start(Start(self._held, globals_of(frames), training, validation))
+        self._on_start(Start(self._held, globals_of(frames), planned_under_way(frames), training, validation))
 
     def _advance(self, answer: Answer | Given | None, watched: bool = True) -> None:
         assert self._run is not None

@@ -41,7 +41,7 @@ class Instruments:
         self.left_out: dict[str, None] = {}
         self._stack = ExitStack()
         self._inside = self.backwards = 0
-        self.in_step = self._in_closure = self.gives_closures = False
+        self.in_step = self._in_closure = self._has_waited = self.gives_closures = False
 
     def install(self) -> None:
         self._replace(DataLoader, "__init__", self._counted(DataLoader.__init__))
@@ -183,6 +183,11 @@ class Instruments:
                 self.backwards = 0
                 self._wait("forward")
                 return nn.Module.__call__(module, *args, **kwargs)  # whoever watches calls by now sees it whole
+            if self._is_evaluating() and _has_parameters(module) and not self._has_waited:
+                self._has_waited = True
+                self._wait("call")
+                return nn.Module.__call__(module, *args, **kwargs)
+            self._has_waited = False
             outermost = False
             try:
                 output = original(module, *args, **kwargs)
@@ -191,8 +196,6 @@ class Instruments:
             if _has_parameters(module):
                 self.in_step |= module.training and torch.is_grad_enabled()
                 self.on_call(module)
-                if not torch.is_grad_enabled() and not self.in_step:
-                    self._wait("call")
             return output
 
         return call
@@ -200,6 +203,9 @@ class Instruments:
     def _begins_a_turn(self) -> bool:
         waits = "forward" in self.waits_for and not self._in_closure
         return waits and self.backwards >= self.turn and torch.is_grad_enabled()
+
+    def _is_evaluating(self) -> bool:
+        return "call" in self.waits_for and not torch.is_grad_enabled() and not self.in_step
 
     def _wait(self, deed: str) -> None:
         if deed in self.waits_for and self.run:

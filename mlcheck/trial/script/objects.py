@@ -17,6 +17,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader
 
+from mlcheck.trial.planned import Planned, planned_in
 from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.traceback import is_user_file
 
@@ -53,10 +54,14 @@ class Held:
 
 @dataclass(frozen=True)
 class Start:
-    """What a run has at its first training batch. `variables` are those of the user's modules."""
+    """What a run has at its first training batch. `variables` are those of the user's modules.
+
+    `planned` is how long it is to be, as the functions under way and their objects have it.
+    """
 
     held: Held
     variables: list[dict[str, Any]]
+    planned: Planned | None
     training: DataLoader[Any] | None
     validation: DataLoader[Any] | None
 
@@ -220,3 +225,10 @@ def globals_of(frames: list[FrameType]) -> list[dict[str, Any]]:
     """The variables of the user's modules that are under way, each once."""
     found = {id(f.f_globals): f.f_globals for f in frames if is_user_file(f.f_code.co_filename)}
     return list(found.values())
+
+
+def planned_under_way(frames: list[FrameType]) -> Planned | None:
+    """What modules, functions under way and the objects whose methods they are say, where they all say the same."""
+    within = [dict(frame.f_locals) for frame in frames if is_user_file(frame.f_code.co_filename)]
+    owners = [vars(one["self"]) for one in within if hasattr(one.get("self"), "__dict__")]
+    return planned_in([*globals_of(frames), *within, *owners])

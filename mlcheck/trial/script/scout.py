@@ -132,7 +132,7 @@ class Scout:
             sight.called_at = self._backwards
         elif not torch.is_grad_enabled() and not self._instruments.in_step:
             self._calls_in_a_row += 1
-            if self._calls_in_a_row >= FEW_BATCHES:
+            if self._calls_in_a_row >= FEW_BATCHES or not module.training:  # one call will do for a whole graph
                 self._called[id(module)] = module
                 self._called_at = self._backwards
 

@@ -1,12 +1,10 @@
-"""Pairs of samples across two splits that are nearer than samples of this kind come by chance; windows that overlap."""
+"""Pairs of samples across two splits that are nearer than samples of this kind come by chance."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +14,7 @@ from mlcheck.probe.measure.data.sketches import channels_first
 NEAR = 0.13
 BESIDE = 0.5
 NEIGHBOUR = 10
+GAP = 3.0
 FEW = 100
 FEW_DIMENSIONS = 5.0
 MOST_ASKED = 4000
@@ -23,7 +22,6 @@ BULK = 0.99
 BULK_DEVIATIONS = 2.576
 BLOWN_UP = 3.0
 _CHUNK = 512
-_MOST_WINDOWS = 400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,9 @@ class Near:
     """`pairs` are (validation index, training index), the nearest first, none of them equal in every bit.
 
     `scale` is the median distance of a training sample to its tenth neighbour, `dimension` how many degrees of freedom
-    the samples seem to have, `expected` how many pairs as near as these there would be by chance.
+    the samples seem to have, `expected` how many pairs as near as these there would be by chance. `isolated` of them
+    are twins of one or a few samples, with a gap before the next: among samples that lie closer than others do, as the
+    clean ones of a noisy set, the next is but a little farther.
     """
 
     pairs: tuple[tuple[int, int], ...]
@@ -40,6 +40,7 @@ class Near:
     scale: float
     dimension: float
     expected: float
+    isolated: int = 0
 
 
 def near_pairs(training: Split, validation: Split) -> Near | None:
@@ -63,17 +64,20 @@ def near_pairs(training: Split, validation: Split) -> Near | None:
     if (looked := _looks(training, len(varies))) is not None:
         known = torch.cat([known, looked[:, varies] / scale_by])
         places += [index for index, _ in training.looks]
-    nearest = _distances(asked, known, 1)
+    nearest = _distances(asked, known, NEIGHBOUR + 1)
     distance, twin = nearest.values[:, 0], nearest.indices[:, 0]
+    apart = (nearest.values[:, 1:] > GAP * nearest.values[:, :-1]).any(1)
     looks = 1 + len(training.looks) / len(known)
     chance = -math.expm1(-NEIGHBOUR * looks * NEAR**dimension)
     close = (distance < NEAR * scale).nonzero()[:, 0]
     nearest_first = close[distance[close].argsort()].tolist()
+    alone = {asked_places[i] for i in nearest_first if apart[i]}
     pairs = [(asked_places[i], places[int(twin[i])]) for i in nearest_first]
     pairs = [pair for pair in pairs if validation.content.get(pair[0]) != training.content.get(pair[1])]
     if not training.varying:
         pairs = _near_beside(pairs, training.beside, validation.beside)
-    return Near(tuple(pairs), len(asked), len(training.sketches), scale, dimension, chance * len(asked))
+    isolated = sum(mine in alone for mine, _ in pairs)
+    return Near(tuple(pairs), len(asked), len(training.sketches), scale, dimension, chance * len(asked), isolated)
 
 
 def _near_beside(
@@ -134,84 +138,3 @@ def _dimension(around: Tensor) -> float:
         return 0.0
     logs = (apart[:, -1:] / apart[:, :-1]).log().mean(1)
     return float(1 / logs.clamp_min(1e-9).median())
-
-
-def shared_windows(training: Split, validation: Split) -> tuple[float, int] | None:
-    """The share of validation samples that hold a stretch of a training sample, at another place, and its length.
-
-    Of the share is taken off twice that of those which hold such a stretch read backwards: values of few levels meet by
-    chance, in either direction.
-    What comes at the same place in both may be the columns of a table, few values each, and no time at all.
-    None where samples are no sequences of one length, or hold too few different numbers to tell stretches apart.
-    """
-    mine, theirs = _sequences(training), _sequences(validation)
-    if mine is None or theirs is None or mine.shape[1] != theirs.shape[1] or min(len(mine), len(theirs)) < FEW:
-        return None
-    length = mine.shape[1]
-    stretch = max(5, length // 4) if mine.dtype.kind == "f" else max(20, length // 2)
-    if stretch > length or not _tells_apart(mine, stretch):
-        return None
-    fits = max(1, _MOST_WINDOWS // (length - stretch + 1))
-    known = _windows(mine[:fits], stretch)
-    forwards, backwards = (_share(rows, known, stretch) for rows in (theirs[:fits], theirs[:fits, ::-1]))
-    return forwards - 2 * backwards, stretch
-
-
-def _share(rows: np.ndarray[Any, Any], known: np.ndarray[Any, Any], stretch: int) -> float:
-    asked = _windows(rows, stretch)
-    found = _moved(asked, known, rows.shape[1] - stretch + 1) & _varied(asked)
-    return float(found.reshape(len(rows), -1).any(1).mean())
-
-
-def _sequences(split: Split) -> np.ndarray[Any, Any] | None:
-    """(samples, length): the first feature along the longer axis of what is no picture."""
-    rows = []
-    for sample in split.kept.values():
-        values = sample.detach().cpu()
-        if values.ndim == 2 and min(values.shape) <= 4 * 8:
-            values = values[0] if values.shape[0] < values.shape[1] else values[:, 0]
-        if values.ndim != 1 or values.is_complex() or values.dtype is torch.bool:
-            return None
-        rows.append(values.double() if values.is_floating_point() else values.long())
-    if not rows or len({row.shape for row in rows}) != 1 or rows[0].numel() < 8:
-        return None
-    return torch.stack(rows).numpy()
-
-
-def _tells_apart(rows: np.ndarray[Any, Any], stretch: int) -> bool:
-    """Whether most samples begin with a stretch that does not come twice by chance."""
-    return bool(_varied(rows[:200, :stretch]).mean() >= 0.5)
-
-
-def _varied(windows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Which windows hold enough different values: one-hot columns and runs of padding are alike in any data.
-
-    So are a few tokens in front of padding. Of tokens no one may fill half a window.
-    """
-    ordered = np.sort(windows, axis=1)
-    different = 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(1)
-    if windows.dtype.kind == "f":
-        enough: np.ndarray[Any, Any] = different >= windows.shape[1] - 1
-        return enough
-    half = windows.shape[1] // 2
-    mixed: np.ndarray[Any, Any] = (different >= 4) & ~(ordered[:, half:] == ordered[:, :-half]).any(1)
-    return mixed
-
-
-def _moved(asked: np.ndarray[Any, Any], known: np.ndarray[Any, Any], places: int) -> np.ndarray[Any, Any]:
-    """Which windows are known from another of the `places` of a sample, and not from their own."""
-    mine, theirs = _as_items(asked), _as_items(known)
-    found = np.isin(mine, theirs)
-    for place in range(places):
-        found[place::places] &= ~np.isin(mine[place::places], theirs[place::places])
-    return found
-
-
-def _windows(rows: np.ndarray[Any, Any], stretch: int) -> np.ndarray[Any, Any]:
-    windows = np.lib.stride_tricks.sliding_window_view(rows, stretch, axis=1).reshape(-1, stretch)
-    return np.ascontiguousarray(windows)
-
-
-def _as_items(windows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Each window as one item that compares as a whole."""
-    return windows.view(np.dtype((np.void, windows.dtype.itemsize * windows.shape[1])))[:, 0]

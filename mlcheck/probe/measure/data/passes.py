@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset, WeightedRandomSampler
 
+from mlcheck.probe.measure.data.other_orders import shuffled_elsewhere
 from mlcheck.probe.measure.data.sample_tensors import digest
 from mlcheck.probe.measure.drive import Clock
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
@@ -23,6 +24,7 @@ from mlcheck.trial.trial import Trial
 SECONDS = 3.0
 _KEPT_ELEMENTS = 4_000_000
 _MOST_LABELS = 200_000
+_FEW_WEIGHTS = 200
 
 
 @dataclass(slots=True)
@@ -61,6 +63,11 @@ class Field:
         return variance.clamp_min(0).sqrt()
 
 
+def _different(weights: Tensor) -> tuple[tuple[float, int], ...]:
+    values, times = torch.unique(torch.as_tensor(weights).double(), return_counts=True)
+    return tuple(zip(values.tolist(), times.tolist())) if len(values) <= _FEW_WEIGHTS else ()
+
+
 def _or_empty(sums: Tensor | None) -> Tensor:
     return torch.zeros(0) if sums is None else sums
 
@@ -85,8 +92,10 @@ class Passes:
     """Two passes over the training data under different random numbers, and one over the validation data.
 
     `stream` says that the training data comes in an order of its own (an IterableDataset), from `workers` processes.
-    `weighed` is how many samples a weighted sampler has weights for, and of how many; None without one.
-    `renewed` says that the program makes its training data anew in every epoch, which two passes over one do not show.
+    `weighed` is how many samples a weighted sampler has weights for, and of how many; None without one. `weights` are
+    those weights and how many samples have each, where a few are enough for all.
+    `renewed` says that the program makes its training data anew in every epoch, which two passes over one do not show,
+    `shuffled_elsewhere` that another loader of the program has the same samples in a random order.
     """
 
     reach: ClassVar[Reach] = "data"
@@ -98,7 +107,9 @@ class Passes:
     stream: bool = False
     workers: int = 0
     weighed: tuple[int, int] | None = None
+    weights: tuple[tuple[float, int], ...] = ()
     renewed: bool = False
+    shuffled_elsewhere: bool = False
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -116,7 +127,9 @@ class Passes:
         sampler = getattr(loader, "sampler", None)
         weighed = (len(sampler.weights), len(loader.dataset)) if isinstance(sampler, WeightedRandomSampler) else None  # type: ignore[union-attr]
         workers = int(getattr(loader, "num_workers", 0))
-        return cls(training, again, validation, stream, workers, weighed, trial.renews_data)
+        other = shuffled_elsewhere(loader)
+        weights = _different(sampler.weights) if isinstance(sampler, WeightedRandomSampler) else ()
+        return cls(training, again, validation, stream, workers, weighed, weights, trial.renews_data, other)
 
 
 @contextmanager

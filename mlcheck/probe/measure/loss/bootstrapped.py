@@ -1,7 +1,8 @@
 """Whether the target of temporal-difference learning, a reward plus the discounted best value, carries gradients.
 
 It shows in the graph of the target: something without gradients is added, a factor without gradients is multiplied, and
-behind it one value is chosen among those of several actions, as is the prediction's own, by the same weights.
+behind it one value is chosen among those of several actions, as is the prediction's own, by the same weights. Where the
+step draws actions, the one output of a critic will do, if the factor is one discount for all that go on, and 0 else.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import torch
 from torch import Tensor
 
 from mlcheck.core.finding import Location
@@ -22,6 +24,9 @@ from mlcheck.trial.trial import Trial
 
 _CHOOSING = {"Gather", "Index", "Max", "Amax", "TakeAlongDim"}
 _SHAPING = {"Squeeze", "Unsqueeze", "View", "ReshapeAlias", "Alias", "Select", "Slice", "Clone", "ToCopy", "T"}
+_OUTPUTS = {"Addmm", "Mm"}
+_DRAWING = {"multinomial", "normal"}  # as distributions sample
+_LEAST_DISCOUNT = 0.5
 _LONGEST = 30
 
 
@@ -37,14 +42,18 @@ class Bootstrapped:
 
     @classmethod
     def absent(cls, called: frozenset[str]) -> str:
-        return "" if called & {"gather", "__getitem__", "take_along_dim"} else "no value of an action is chosen"
+        chosen = called & {"gather", "__getitem__", "take_along_dim", *_DRAWING}
+        return "" if chosen else "no value of an action is chosen"
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
         chosen: list[Location] = []
         carrying: list[Location] = []
+        of_states: list[Location] = []
+        draws: set[str] = set()
 
         def look(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], _: Tensor) -> None:
+            draws.update({getattr(func, "__name__", "")} & _DRAWING)
             pair = [one for one in (*args, *kwargs.values())[:2] if isinstance(one, Tensor) and one.ndim]
             if (func not in LOSSES and func not in SUBTRACTIONS) or len(pair) != 2 or pair[0].shape != pair[1].shape:
                 return
@@ -53,8 +62,14 @@ class Bootstrapped:
                     chosen.append(user_location())
                     if _is_bootstrapped(target.grad_fn) and _weights(value) & _weights(target):
                         carrying.append(user_location())
+                elif (
+                    _is_output(value.grad_fn) and _is_discounted(target.grad_fn) and _weights(value) == _weights(target)
+                ):
+                    of_states.append(user_location())
 
         watch_step(trial, look)
+        if draws:
+            chosen, carrying = chosen + of_states, carrying + of_states
         if not chosen:
             raise NotMeasured("no loss compares the value of a chosen action with a target")
         return cls(len(chosen), tuple(dict.fromkeys(carrying)))
@@ -73,6 +88,33 @@ def _is_bootstrapped(node: Any) -> bool:
             return False
         added |= name in ("Add", "Sub") and len(parents) > 1
         multiplied |= name == "Mul"
+        node = learnt[0]
+    return False
+
+
+def _is_output(node: Any) -> bool:
+    """What a linear layer gives, one number a row."""
+    while _name(node) in _SHAPING:
+        node = node.next_functions[0][0]
+    return _name(node) in _OUTPUTS
+
+
+def _is_discounted(node: Any) -> bool:
+    """data + factor * output, the factors being one number from a half to 1, or 0 where an episode ends."""
+    added, factor = False, torch.ones(())
+    for _ in range(_LONGEST):
+        name = _name(node)
+        parents = [parent for parent, _ in node.next_functions] if node is not None else []
+        learnt = [parent for parent in parents if parent is not None]
+        if name in _OUTPUTS:
+            different = torch.unique(factor[factor != 0])
+            return added and len(different) == 1 and _LEAST_DISCOUNT <= float(different) <= 1 and factor.grad_fn is None
+        if len(learnt) != 1 or name not in _SHAPING | {"Add", "Mul", "Sub"}:
+            return False
+        added |= name in ("Add", "Sub") and len(parents) > 1
+        if name == "Mul":
+            other = node._saved_self if parents[0] is None else node._saved_other
+            factor = factor.squeeze() * torch.as_tensor(other).detach().squeeze()
         node = learnt[0]
     return False
 

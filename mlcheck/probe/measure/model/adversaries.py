@@ -6,17 +6,19 @@ other way; a maker that pushes as the judge does works for it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.autograd_graph import graph_nodes
 from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
-from mlcheck.probe.measure.modules import ModuleWatch
 from mlcheck.probe.measure.place import user_location
 from mlcheck.probe.measure.simplified import stilled
 from mlcheck.probe.measure.training.gradients import GradientWatch
@@ -55,13 +57,14 @@ class Adversaries:
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few steps, whatever the limit
-        if len(trial.optimizers) < 2 or len(trial.models) < 2:
+        players = _players(trial)
+        if len(trial.optimizers) < 2 or len(players) < 2:
             raise NotMeasured("no two optimizers train two models in turn")
         pushes: list[Push] = []
         pair = ("", "")
         for index, batch in enumerate(first_batches(trial, BATCHES)):
-            watch = _Game(trial)
-            with restored(trial), stilled(trial), watch.modules, GradientWatch([], watch.at_backward):
+            watch = _Game(players)
+            with restored(trial), stilled(trial), watch.answers(), GradientWatch([], watch.at_backward):
                 seed_all(0)
                 trial.train_step(copied(batch), index)
             pushes += watch.pushes
@@ -69,6 +72,15 @@ class Adversaries:
         if {push.who for push in pushes} != {MAKER, JUDGE}:
             raise NotMeasured("no model is seen to judge what another one makes, each by a loss of its own")
         return cls(*pair, tuple(pushes))
+
+
+def _players(trial: Trial) -> dict[str, nn.Module]:
+    """The models; of one that holds several networks, those that are trained, by the names of its attributes."""
+    if len(trial.models) != 1:
+        return dict(trial.models)
+    (whole,) = trial.models.values()
+    stepped = {id(p) for one in trial.optimizers.values() for group in one.param_groups for p in group["params"]}
+    return {name: part for name, part in whole.named_children() if any(id(p) in stepped for p in part.parameters())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +98,27 @@ class _Game:
     A judge may be told of real and of made samples in a pass each: `_apart` is the way that it was told of the real.
     """
 
-    def __init__(self, trial: Trial) -> None:
+    def __init__(self, players: Mapping[str, nn.Module]) -> None:
         self.pushes: list[Push] = []
         self.pair: tuple[str, str] | None = None
-        self._models = dict(trial.models)
-        self._owners = {id(p): name for name, model in trial.models.items() for p in model.parameters()}
+        self._players = players
+        self._owners = {id(p): name for name, model in players.items() for p in model.parameters()}
         self._answers: list[_Answer] = []
         self._apart: dict[str, int] = {}
-        self.modules = ModuleWatch(reply=self._keep)
 
-    def _keep(self, output: Any) -> Any:
-        call = self.modules.calls[-1]
-        model = next((name for name, one in self._models.items() if one is call.module), "")
-        if model and isinstance(output, Tensor):
-            asked = tuple(tensor.detach() for _, tensor in leaves((call.args, call.kwargs)))
-            self._answers.append(_Answer(model, output, asked))
-        return output
+    @contextmanager
+    def answers(self) -> Iterator[None]:
+        """Within, what the players are asked and say is kept."""
+        with ExitStack() as stack:
+            for name, model in self._players.items():
+                hook = model.register_forward_hook(partial(self._keep, name), with_kwargs=True)
+                stack.callback(hook.remove)
+            yield
+
+    def _keep(self, name: str, _: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        if isinstance(output, Tensor):
+            asked = tuple(tensor.detach() for _, tensor in leaves((args, kwargs)))
+            self._answers.append(_Answer(name, output, asked))
 
     def at_backward(self, root: Tensor) -> None:
         nodes = graph_nodes(root)

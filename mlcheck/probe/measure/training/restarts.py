@@ -61,8 +61,8 @@ class Ranks:
     """Two ranks: how many of their first batches are the same, of `compared`; `slots` is what the run asks for.
 
     `validated_elsewhere` counts samples that one rank trains on and another validates, though none does both;
-    `alike` says that already the samples of one rank are all the same. `resplit` are validation samples that are
-    others on the second rank, told by their labels where the rows of the two cannot be compared.
+    `alike` says that already the samples, or the batches, of one rank are all the same. `resplit` are validation
+    samples that are others on the second rank, told by their labels where the rows of the two cannot be compared.
     """
 
     reach: ClassVar[Reach] = "data"
@@ -90,7 +90,8 @@ class Ranks:
         apart = not (trained[0] & validated[0] or trained[1] & validated[1])
         crossed = len(trained[0] & validated[1]) + len(trained[1] & validated[0]) if apart else 0
         resplit = 0 if crossed or same else validated_otherwise(trial, ranks, clock)
-        return cls(same, compared, trial.slots, crossed, Location(*trial.entry), len(trained[0]) == 1, resplit)
+        alike = len(trained[0]) == 1 or len(begun[0]) > 1 == len({*begun[0]})
+        return cls(same, compared, trial.slots, crossed, Location(*trial.entry), alike, resplit)
 
 
 def _constructed(trial: Trial, rank: int, world: int) -> Trial:
