@@ -27,8 +27,8 @@ _LIGHTNING = tuple(
 )
 _TRAINER = tuple(f"transformers.{name}" for name in ("TrainingArguments", "Seq2SeqTrainingArguments"))
 _IGNITE = tuple(f"ignite.handlers.{name}" for name in ("Checkpoint", "ModelCheckpoint", "EarlyStopping"))
-_BEST = pattern(r"best|(?:^|_)(?:min|lowest|max|highest)_", re.IGNORECASE)
-_EXTREME = pattern(r"(?:^|_)(?:(min|lowest)|max|highest)_", re.IGNORECASE)
+_BEST = pattern(r"best|(?:^|_)(?:min|lowest|max|highest)(?:_|$)", re.IGNORECASE)
+_EXTREME = pattern(r"(?:^|_)(?:(min|lowest)|max|highest)(?:_|$)", re.IGNORECASE)
 _MARGIN = pattern(r"delta|margin|eps|tol|thresh", re.IGNORECASE)
 # An attack looks for the highest loss, and calls it the best: what is selected here is a model, or the end of training.
 _SELECTS = pattern(
@@ -49,7 +49,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             what = f"`{told.stopper.cls.name if told.stopper.cls else ''}` takes it for better when it is {told.wanted}"
             place = told.stopper.place(told.compared).location
             yield _finding(told.call.file, told.call.node, told.call.context, _name(told.score), what, (place,))
-    for file in sites.mentioning(["best", "Best", "min_", "lowest", "highest", "max_"]):
+    for file in sites.mentioning(["best", "Best", "min_", "_min", "lowest", "highest", "max_", "_max"]):
         if not any(_may_choose(compare) for compare, _ in file.walk.comparisons):
             continue
         if is_named_for_attack(file.path):

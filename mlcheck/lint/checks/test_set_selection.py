@@ -12,6 +12,7 @@ from mlcheck.lint.judging import is_named_for_attack
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, Function, Sites
 from mlcheck.lint.sites.evaluation.best_settings import best_settings, own_scope
+from mlcheck.lint.sites.evaluation.kept_maxima import kept_maxima
 from mlcheck.lint.sites.evaluation.reported_best import best_of_epochs
 from mlcheck.lint.sites.evaluation.test_scores import assigned, is_test_data, is_validation, scored_on_test
 from mlcheck.lint.sites.origins import callers, returns
@@ -138,6 +139,10 @@ def _choices(file: File) -> Iterator[Choice]:
                 continue
             if isinstance(compare.ops[0], ast.Lt | ast.Gt | ast.LtE | ast.GtE):
                 yield sides[best.index(False)], context, _KEPT
+    for score, unnamed, where in kept_maxima(file) if _KEEPS.search(file.text) else ():
+        context = own_scope(where)
+        if context is not None and not _BEST.search(ast.unparse(unnamed)) and not _compares_once(unnamed, where):
+            yield score, context, _KEPT
     for search in file.calls("optimize") if "optuna" in file.text else ():
         objective = file.resolve(search.argument("func", 0), search.context)
         if isinstance(objective, Function) and objective.file is file:
