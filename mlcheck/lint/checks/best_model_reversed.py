@@ -16,7 +16,19 @@ from mlcheck.lint.sites.evaluation.metrics import better
 from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "model selection"
-WORDS = ("best", "Best", "min_", "lowest", "highest", "max_", "Checkpoint", "EarlyStopping", "TrainingArguments")
+WORDS = (
+    "best",
+    "Best",
+    "min_",
+    "lowest",
+    "highest",
+    "max_",
+    "_min",
+    "_max",
+    "Checkpoint",
+    "EarlyStopping",
+    "TrainingArguments",
+)
 _LIGHTNING = tuple(
     f"{package}.callbacks.{name}"
     for package in ("lightning.pytorch", "pytorch_lightning")

@@ -119,7 +119,7 @@ def _of_expression(held: Held, depth: int) -> list[list[str]]:
         values = _sizes(held.other(value), depth) if value is not None else []
         return values + (_sizes(held.other(query), depth) if values and query is not None else [])
     if named in _PRODUCTS and len(node.args) == 2:
-        return _product(held, *node.args, depth)
+        return _product(held, node.args[0], node.args[1], depth)
     if named == "torch.einsum" and len(node.args) == 3:
         return _sizes(held.other(node.args[2]), depth) if _keeps_order(node.args[0]) else []
     return _swapped(held, node, depth)

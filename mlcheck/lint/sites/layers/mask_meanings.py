@@ -56,8 +56,8 @@ def true_for(mask: Origin, numbers: bool = False, depth: int = _DEPTH) -> str:
         case ast.BinOp(left=ast.Constant(value=1 | 1.0), op=ast.Sub(), right=inner) if numbers:
             return OPPOSITE.get(inside(inner), "")
         case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() | ast.Mult(), right=right) if numbers:
-            found = inside(left), inside(right)
-            return found[0] if all(found) and len({each in TAKES_PART for each in found}) == 1 else ""
+            both = inside(left), inside(right)
+            return both[0] if all(both) and len({each in TAKES_PART for each in both}) == 1 else ""
         case ast.Call(func=ast.Attribute(value=inner, attr="bool"), args=[]):
             return _triangle(here._replace(node=inner)) or inside(inner)
         case ast.Call(func=ast.Attribute(value=left, attr="eq" | "ne" as op), args=[right]):
