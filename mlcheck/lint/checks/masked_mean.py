@@ -44,7 +44,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     continue
                 if not _is_sure(file, mask, context) and not _is_worked_out(file, mask, context):
                     yield Finding(
-                        f"The mean counts the positions that `{ast.unparse(mask)}` takes out: the more padding, "
+                        f"The mean counts the positions that `{ast.unparse(mask)}` takes out: the more of them, "
                         "the smaller the loss",
                         call.place.location,
                         help=f"divide the sum by `{ast.unparse(mask)}.sum()`",

@@ -37,7 +37,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 used = None if kept else _first_use(file, node, context)
                 if used is not None:
                     yield Finding(
-                        f"`{_KEY}` is set after CUDA was initialised: the choice may be ignored",
+                        f"`{_KEY}` is set after CUDA was first used, or asked: the choice may be ignored",
                         file.place(node, context).location,
                         help="set it before torch is first used, or outside of the program",
                         related=(used.location,),
