@@ -82,8 +82,8 @@ def _step(origin: Origin) -> Iterator[Origin]:
         arms = [node.body] * (answer is not False) + [node.orelse] * (answer is not True)
         yield from (Origin(file, arm, context, item, entered) for arm in arms)
     elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
-        arms = [arm for arm in node.values if not _is_never_given(file, arm, context)]
-        yield from (Origin(file, arm, context, item, entered) for arm in arms)
+        if all(_is_never_given(file, arm, context) for arm in node.values[:-1]):
+            yield Origin(file, node.values[-1], context, item, entered)
     elif isinstance(node, ast.NamedExpr | ast.Await | ast.Starred):
         yield Origin(file, node.value, context, item, entered)
     elif isinstance(node, ast.Tuple | ast.List) and 0 <= item < len(node.elts):
