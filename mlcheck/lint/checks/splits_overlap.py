@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from mlcheck.core.finding import Finding
@@ -16,6 +17,7 @@ from mlcheck.lint.sites.data.hand_folds import cuts
 from mlcheck.lint.sites.data.redrawn_split import redrawn
 from mlcheck.lint.sites.data.same_part import held_out_of_training
 from mlcheck.lint.sites.data.split_again import split_again
+from mlcheck.lint.sites.data.trained_on_held_out import trained_on_held_out
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "split by slices"
@@ -53,7 +55,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="make its data set with `train=False`, or with the split that is meant",
             related=(trained.call.place.location,),
         )
-    yield from _of_all_nodes(facts)
+    yield from chain(unmasked(facts.sites), trained_on_held_out(facts.sites))
     for past in drawn_past(facts.sites):
         facts.sites.seen[LOOKS_AT] += 1
         yield Finding(
@@ -99,18 +101,6 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help=f"let one part of `{base}` begin where the other ends",
                         related=(file.place(learnt.node, context).location,),
                     )
-
-
-def _of_all_nodes(facts: Facts) -> Iterator[Finding]:
-    for graph in unmasked(facts.sites):
-        facts.sites.seen[LOOKS_AT] += 1
-        yield Finding(
-            f"This loss is over all of `{graph.labels}`, and a part of it is held out below for the test: "
-            "the model is trained on the labels that it is tested on",
-            graph.loss.location,
-            help="pick the training samples in both arguments: `loss(output[train_mask], labels[train_mask])`",
-            related=(graph.picked.location,),
-        )
 
 
 def _held_out_and_kept(file: File) -> Iterator[Finding]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.lines import Lines, all_lines
@@ -17,15 +16,7 @@ _HELD_OUT = pattern(r"test|val")
 _LOSSES = pattern(r"cross_entropy|nll_loss|criterion|loss_f")
 
 
-class Unmasked(NamedTuple):
-    """The loss over all nodes, and where the labels of the test alone are picked."""
-
-    loss: Place
-    picked: Place
-    labels: str
-
-
-def unmasked(sites: Sites) -> Iterator[Unmasked]:
+def unmasked(sites: Sites) -> Iterator[Finding]:
     """`loss = nll_loss(model(x, edges), y)`, `loss.backward()`, and for the test `y[test_mask]`."""
     for file in sites.mentioning(["test_mask", "idx_test", "test_idx", "mask_test", "test_index"]):
         if ".backward(" in file.text and "torch" in file.text:
@@ -34,8 +25,13 @@ def unmasked(sites: Sites) -> Iterator[Unmasked]:
                 for call in lines.all(ast.Call) if ".backward(" in lines.text else ():
                     found = _found(lines, call, picked)
                     if found is not None:
-                        labels = ast.unparse(call.args[1])
-                        yield Unmasked(file.place(call, lines.context), file.place(found, lines.context), labels)
+                        yield Finding(
+                            f"This loss is over all of `{ast.unparse(call.args[1])}`, and a part of it is held out "
+                            "for the test: the model is trained on the labels that it is tested on",
+                            file.place(call, lines.context).location,
+                            help="pick the training samples in both: `loss(output[train_mask], labels[train_mask])`",
+                            related=(file.place(found, lines.context).location,),
+                        )
 
 
 def _picked(file: File) -> dict[str, ast.Subscript]:
