@@ -123,6 +123,19 @@ def is_named_for_evaluation(forward: Forward) -> bool:
     return bool(forward.functions) and names_evaluation(forward.functions[-1])
 
 
+def helps_evaluation(forward: Forward) -> bool:
+    """A loop in a helper of an evaluation, which itself put the model in eval mode: `self.features(loader)`."""
+    if forward.loop is None or forward.loop.trains:
+        return False
+    for mode in forward.modes:
+        depth = len(mode.when.calls) if mode.when is not None else 0
+        if depth < 2 or mode.when is None or forward.when.calls[:depth] != mode.when.calls:
+            return False
+        if not names_evaluation(forward.functions[depth - 2]):
+            return False
+    return True
+
+
 _VARYING = ("mc", "dropout", "uncertainty", "bayes", "sample", "adapt", "tent", "tta", "calibrat", "swa", "bn", "stat")
 
 

@@ -11,8 +11,8 @@ from mlcheck.lint.judging import (
     draws_again,
     evaluates,
     has_no_weights,
+    helps_evaluation,
     is_named_for_attack,
-    names_evaluation,
     tests_of_code,
 )
 from mlcheck.lint.nodes import is_name, last_name, loads, stores, walk
@@ -75,7 +75,7 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             or _is_collected(forward, not facts.backwards)
             or _generates(forward)
             or _is_told(forward)
-            or _helps(forward)
+            or helps_evaluation(forward)
             or _is_scored(facts, forward)
         ) and not (_is_measured(forward) or _stops_by_itself(facts, forward)):
             found.setdefault(_whole(forward), {})[forward.place.spot] = forward
@@ -196,19 +196,6 @@ def _is_collected(forward: Forward, nothing_trains: bool) -> bool:
     if "loader" not in ast.unparse(loop.node.iter).lower() or not (since or nothing_trains):
         return False
     return collects(loop.node, call)
-
-
-def _helps(forward: Forward) -> bool:
-    """A loop in a helper of an evaluation, which itself put the model in eval mode: `self.features(loader)`."""
-    if forward.loop is None or forward.loop.trains:
-        return False
-    for mode in forward.modes:
-        depth = len(mode.when.calls) if mode.when is not None else 0
-        if depth < 2 or mode.when is None or forward.when.calls[:depth] != mode.when.calls:
-            return False
-        if not names_evaluation(forward.functions[depth - 2]):
-            return False
-    return True
 
 
 def _is_scored(facts: Facts, forward: Forward) -> bool:

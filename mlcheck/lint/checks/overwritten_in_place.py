@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.names import canonical
-from mlcheck.lint.nodes import is_name, last_name, walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import Function, Sites
 from mlcheck.lint.sites.data.held_samples import held_sample, is_view
 from mlcheck.lint.sites.layers.aliases import added_to_both, held_against_itself
@@ -16,7 +16,7 @@ from mlcheck.lint.sites.layers.changed_parameters import changed_parameters
 from mlcheck.lint.sites.layers.ignored_labels import ignored_in_both
 from mlcheck.lint.sites.layers.kept_slices import kept_slices
 from mlcheck.lint.sites.layers.modules import is_module
-from mlcheck.lint.sites.layers.overwriting import Overwriting, begins_with_relu, overwritings
+from mlcheck.lint.sites.layers.overwriting import Overwriting, is_changed_anyway, overwritings
 from mlcheck.lint.sites.layers.saved_results import kept_result
 from mlcheck.lint.sites.layers.written_then_read import moved_onto_itself, picked_for_good, read_too_late
 from mlcheck.lint.sites.straight import blocks_around, read_after, rebound_between
@@ -192,7 +192,7 @@ def _read_as_it_was(function: Function, change: Overwriting) -> Iterator[Finding
         return
     if change.result != change.name and change.is_layer:
         later = read_after(function.node, change.node, change.name)
-        if later is not None and not _is_changed_anyway(function, change, later):
+        if later is not None and not is_changed_anyway(function, later):
             yield Finding(
                 f"This changes `{change.name}` in place, and line {later.lineno} reads it as if it were unchanged",
                 function.place(change.node).location,
@@ -210,16 +210,6 @@ def _read_as_it_was(function: Function, change: Overwriting) -> Iterator[Finding
                 related=(function.place(bound).location, function.place(later).location),
             )
             return
-
-
-def _is_changed_anyway(function: Function, change: Overwriting, later: ast.Name) -> bool:
-    """`cell(x, y)`, some layer out of a loop, or one whose own first step is a ReLU: to apply it twice is no more."""
-    for call in function.all(ast.Call):
-        if later in call.args:
-            loops = [loop for loop in function.all(ast.For) if any(node is call for node in walk(loop))]
-            brought = {part.id for loop in loops for part in walk(loop.target) if isinstance(part, ast.Name)}
-            return last_name(call.func) in brought or begins_with_relu(function, call)
-    return False
 
 
 def _appended(function: Function, change: Overwriting) -> ast.stmt | None:

@@ -174,3 +174,13 @@ def begins_with_relu(function: Function, call: ast.Call) -> bool:
     while isinstance(made, ast.Call) and last_name(made.func) == "Sequential" and made.args:
         made = made.args[0]
     return isinstance(made, ast.Call) and last_name(made.func) == "ReLU"
+
+
+def is_changed_anyway(function: Function, later: ast.Name) -> bool:
+    """`cell(x, y)`, some layer out of a loop, or one whose own first step is a ReLU: to apply it twice is no more."""
+    for call in function.all(ast.Call):
+        if later in call.args:
+            loops = [loop for loop in function.all(ast.For) if any(node is call for node in walk(loop))]
+            brought = {part.id for loop in loops for part in walk(loop.target) if isinstance(part, ast.Name)}
+            return last_name(call.func) in brought or begins_with_relu(function, call)
+    return False
