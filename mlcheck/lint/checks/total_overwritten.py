@@ -42,18 +42,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="gather them in lists, and compute the metric of all that was gathered",
             related=(file.place(alone.line, context).location,),
         )
-    for lost in overwritten_results(facts.sites):
-        what = (
-            f"`{lost.name}` is divided in every turn, and what follows is added to that: it is the mean of nothing"
-            if lost.divided
-            else f"Every turn overwrites `{lost.name}`: what is returned is of the last turn alone"
-        )
-        yield Finding(
-            what,
-            lost.loop.file.place(lost.line, lost.loop.context).location,
-            help="divide once, behind the loop" if lost.divided else f"gather: `{lost.name}.update(...)`",
-            related=(lost.loop.file.place(lost.loop.node, lost.loop.context).location,),
-        )
+    yield from _lost_results(facts)
     for loop, sum_, thrown in dropped_sums(facts.sites):
         yield Finding(
             f"What the loop adds up in `{ast.unparse(sum_.target)}` is thrown away here for its last batch",
@@ -82,6 +71,22 @@ def check(facts: Facts) -> Iterator[Finding]:
                     if _is_size(line.value):
                         yield _finding(loop, line, mean, count)
     facts.sites.seen[LOOKS_AT] = seen
+
+
+def _lost_results(facts: Facts) -> Iterator[Finding]:
+    """What each turn overwrites that was to gather all, and what each turn divides."""
+    for lost in overwritten_results(facts.sites):
+        what = (
+            f"`{lost.name}` is divided in every turn, and what follows is added to that: it is the mean of nothing"
+            if lost.divided
+            else f"Every turn overwrites `{lost.name}`: what is returned is of the last turn alone"
+        )
+        yield Finding(
+            what,
+            lost.loop.file.place(lost.line, lost.loop.context).location,
+            help="divide once, behind the loop" if lost.divided else f"gather: `{lost.name}.update(...)`",
+            related=(lost.loop.file.place(lost.loop.node, lost.loop.context).location,),
+        )
 
 
 def _begun_anew(loop: LoopSite) -> Iterator[Finding]:

@@ -149,11 +149,13 @@ def _is_in_table(loader: Loader) -> bool:
     Or the data is made there: `DataLoader(Pictures(root, split))`.
     """
     call = loader.call
-    table = next((outer.node for outer in call.context.outwards() if outer.kind == "comprehension"), None)
-    if not isinstance(table, ast.DictComp) or table.value is not call.node or len(table.generators) != 1:
-        return False
     given = ("shuffle", 2), ("sampler", 3), ("batch_sampler", 4)
     if any(call.argument(name, position) is not None for name, position in given):
+        return False
+    if loader.key:
+        return loader.key == "train" and not loader.trained and loader.kind == "map" and _trains_by_key(call)
+    table = next((outer.node for outer in call.context.outwards() if outer.kind == "comprehension"), None)
+    if not isinstance(table, ast.DictComp) or table.value is not call.node or len(table.generators) != 1:
         return False
     sets = loader.dataset.value if isinstance(loader.dataset, ast.Subscript) else None
     over, _ = source(call.file, table.generators[0].iter, call.context)

@@ -176,4 +176,4 @@ def loaders(sites: Sites) -> tuple[Loader, ...]:
     over = sites.once(trained) if calls else frozenset[int]()
     sites.seen["data loader"] = len(calls)
     unrolled = ((call, key, each) for call in calls for key, each in for_each_key(call))
-    return tuple(Loader(each, id(call.node) in over, key) for call, key, each in unrolled)
+    return tuple(Loader(each, not over.isdisjoint([id(call.node), id(each.node)]), key) for call, key, each in unrolled)
