@@ -18,7 +18,7 @@ from mlcheck.lint.judging import (
 from mlcheck.lint.nodes import is_name, last_name, loads, stores, walk
 from mlcheck.lint.sites.evaluation.answers import is_decided, read_as_array
 from mlcheck.lint.sites.evaluation.collecting import collects
-from mlcheck.lint.values import Object
+from mlcheck.lint.sites.evaluation.without_gradients import stops_by_itself
 
 LOOKS_AT = "model call"
 _LEAF = pattern(r"requires_grad_\((?:True)?\)|requires_grad ?= ?True|stop_gradient ?= ?False")
@@ -77,7 +77,7 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             or _is_told(forward)
             or helps_evaluation(forward)
             or _is_scored(facts, forward)
-        ) and not (_is_measured(forward) or _stops_by_itself(facts, forward)):
+        ) and not (_is_measured(forward) or stops_by_itself(facts, forward)):
             found.setdefault(_whole(forward), {})[forward.place.spot] = forward
     for together in found.values():
         yield list(together.values())
@@ -126,37 +126,6 @@ def _is_measured(forward: Forward) -> bool:
     inside = walk(forward.loop.node) if forward.loop is not None and draws_again(forward) else []
     asked = (node.value for node in inside if isinstance(node, ast.Attribute) and node.attr in ("shape", "size"))
     return any(node is forward.place.node for node in asked)
-
-
-def _stops_by_itself(facts: Facts, forward: Forward) -> bool:
-    """`model.generate(prompt)`, a method of the project that switches gradients off, or returns what one gives.
-
-    Or what such a function of the project gives.
-    """
-    cls = forward.module.cls if isinstance(forward.module, Object) else None
-    func = forward.place.node.func if isinstance(forward.place.node, ast.Call) else None
-    if cls is None and isinstance(func, ast.Attribute):
-        return _switches_off(facts, func.attr)
-    todo, seen = [last_name(func)], set[str]()
-    while todo and cls is not None:
-        seen.add(name := todo.pop())
-        method = cls.find(name)
-        for node in walk(method.node) if method is not None else ():
-            if last_name(node) in ("no_grad", "inference_mode"):
-                return True
-            given = node.value if isinstance(node, ast.Return) else None
-            if isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and _switches_off(facts, given.func.id):
-                return True
-            if isinstance(given, ast.Call) and ast.unparse(given.func).removeprefix("self.") not in seen:
-                todo.append(ast.unparse(given.func).removeprefix("self."))
-    return False
-
-
-def _switches_off(facts: Facts, name: str) -> bool:
-    """Whether a function or method of that name in the project switches gradients off."""
-    files = facts.sites.mentioning([f"def {name}("])
-    texts = [each.text for file in files for each in file.functions if each.name == name]
-    return any(word in text for text in texts for word in ("no_grad", "inference_mode"))
 
 
 def _around(facts: Facts, forward: Forward) -> list[ast.stmt | ast.expr]:

@@ -90,7 +90,9 @@ def is_test_data(node: ast.expr) -> bool:
 
 
 def is_validation(node: ast.expr) -> bool:
-    """`val_loader`, `loaders["val"]`; `eval_loss_func` is no data."""
+    """`val_loader`, `loaders["val"]`, `score(model, ["val", "test"])`; `eval_loss_func` is no data."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and split_of_name(node.value) == "val"
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         return isinstance(node.slice.value, str) and split_of_name(node.slice.value) == "val"
     name = last_name(node)

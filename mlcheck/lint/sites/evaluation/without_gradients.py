@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Forward
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.values import Object
 
 _MANAGERS = ("no_grad", "inference_mode")
 
@@ -45,3 +46,35 @@ def _is_set_off(call: ast.Call) -> bool:
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     off = len(given) == 1 and isinstance(given[0], ast.Constant) and given[0].value is False
     return off and last_name(call.func) == "set_grad_enabled"
+
+
+def stops_by_itself(facts: Facts, forward: Forward) -> bool:
+    """`model.generate(prompt)`, a method of the project that switches gradients off, or returns what one gives.
+
+    Or what such a function of the project gives.
+    """
+    cls = forward.module.cls if isinstance(forward.module, Object) else None
+    func = forward.place.node.func if isinstance(forward.place.node, ast.Call) else None
+    if cls is None and isinstance(func, ast.Attribute):
+        return _is_switched_off(facts, func.attr)
+    todo, seen = [last_name(func)], set[str]()
+    while todo and cls is not None:
+        seen.add(name := todo.pop())
+        method = cls.find(name)
+        for node in walk(method.node) if method is not None else ():
+            if last_name(node) in _MANAGERS:
+                return True
+            given = node.value if isinstance(node, ast.Return) else None
+            called = given.func if isinstance(given, ast.Call) else None
+            if isinstance(called, ast.Name) and _is_switched_off(facts, called.id):
+                return True
+            if isinstance(given, ast.Call) and ast.unparse(given.func).removeprefix("self.") not in seen:
+                todo.append(ast.unparse(given.func).removeprefix("self."))
+    return False
+
+
+def _is_switched_off(facts: Facts, name: str) -> bool:
+    """Whether a function or method of that name in the project switches gradients off."""
+    files = facts.sites.mentioning([f"def {name}("])
+    texts = [each.text for file in files for each in file.functions if each.name == name]
+    return any(word in text for text in texts for word in _MANAGERS)
