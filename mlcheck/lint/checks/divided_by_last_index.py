@@ -21,7 +21,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(["+"]):
         for site in for_loops(file) if "/" in file.text else ():
             loop = site.node
-            if not _counts_its_turns(loop):
+            if not _counts_its_turns(loop) or not any("/" in file.module.text_of(line) for line in site.after):
                 continue
             spots = {node for node in walk(loop) if (file.path, *_start(node)) in losses}
             indices = {_index(loop), *_kept_indices(loop)}
