@@ -16,19 +16,7 @@ from mlcheck.lint.sites.evaluation.metrics import better
 from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "model selection"
-WORDS = (
-    "best",
-    "Best",
-    "min_",
-    "lowest",
-    "highest",
-    "max_",
-    "_min",
-    "_max",
-    "Checkpoint",
-    "EarlyStopping",
-    "TrainingArguments",
-)
+WORDS = ("best", "Best", "min_", "_min", "lowest", "highest", "max_", "_max", "Checkpoint", "Stopping", "TrainingArg")
 _LIGHTNING = tuple(
     f"{package}.callbacks.{name}"
     for package in ("lightning.pytorch", "pytorch_lightning")

@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.copying.doubled import mixed_with_itself, one_wave_twice
 from mlcheck.lint.sites.copying.twins import added_to_itself, copied_lines
+from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.lines import all_lines
 
 LOOKS_AT = "function"
@@ -19,8 +20,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             facts.sites.seen[LOOKS_AT] += 1
             for copied in copied_lines(lines):
                 made = copied.copy.value if isinstance(copied.copy, ast.Assign) else copied.copy
-                if file.called(made, lines.context).startswith("torch.optim."):
-                    continue  # parameter-not-in-optimizer tells what comes of it
+                if file.called(made, lines.context).startswith(("torch.optim.", LOADER)):
+                    continue  # parameter-not-in-optimizer and split-unread tell what comes of it
                 yield Finding(
                     f"This reads `{copied.read}`, as line {getattr(copied.first, 'lineno', 0)} does, "
                     f"and nothing reads `{copied.unread}`",

@@ -14,10 +14,7 @@ from mlcheck.lint.sites.training.misplaced_settings import read_by_nobody
 from mlcheck.lint.sites.training.optimizers import OPTIMIZERS
 
 LOOKS_AT = "learning rate that is set"
-WORDS = (
-    *(".lr", "learning_rate", "defaults[", ".state_dict()[", '"params":', "'params':"),
-    *("lrate", "new_lr", "cur_lr", "current_lr", "lr ="),
-)
+WORDS = (".lr", "learning_rate", "defaults[", ".state_dict()[", "params", "lrate", "_lr", "lr =")
 _NEW_RATE = pattern(r"^(?:(?:new|cur|curr|current|next|updated|decayed)_)?(?:lr|lrate|learning_rate)(?:_new|_t)?$")
 _ASSIGNED = pattern(r"(?:\b|_)(?:lr|lrate|learning_rate)(?:_new|_t)?\s*=[^=].*(?:step|epoch|iter|decay|warm|progress)")
 _PROGRESS = pattern(r"step|epoch|iter|decay|warm|progress")
