@@ -48,7 +48,7 @@ def in_wrong_place(sites: Sites) -> Iterator[tuple[Call, str, str, ast.expr]]:
 def read_by_nobody(sites: Sites) -> Iterator[tuple[Origin, str]]:
     """`{"params": head, "lr_mult": 10}` in the groups of an optimizer, of a key that nothing reads."""
     for call in sites.once(optimizers):
-        params = call.argument("params", 0)
+        params = call.argument("params", 0) if not _is_given_to_strangers(call) else None
         for listed in origins(call.file, params, call.context) if params is not None else ():
             groups = listed.node.elts if isinstance(listed.node, ast.List | ast.Tuple) else []
             for group in groups:
@@ -57,6 +57,18 @@ def read_by_nobody(sites: Sites) -> Iterator[tuple[Origin, str]]:
                 if unread:
                     yield listed._replace(node=group), str(unread[0])
                     break
+
+
+def _is_given_to_strangers(made: Call) -> bool:
+    """Whether the optimizer goes to code that is not known, such as a scheduler that reads its groups."""
+    names = made.file.names_given(made.node)
+    around = made.function.all(ast.Call) if made.function is not None else []
+    for call in around:
+        if any(isinstance(arg, ast.Name) and arg.id in names for arg in call.args):
+            named = made.file.resolve(call.func, made.context)
+            if named is None or (isinstance(named, str) and not named.startswith(("torch.", "builtins."))):
+                return True
+    return False
 
 
 def _is_unread(sites: Sites, key: object) -> bool:
