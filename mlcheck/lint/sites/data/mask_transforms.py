@@ -74,8 +74,14 @@ def _chosen(call: Call) -> bool:
 def _moving(transform: Origin) -> str:
     """The first step of a transform that moves the picture by a draw of its own; "" where there is none."""
     steps = steps_of(transform) or []
-    names = [step.name.rpartition(".")[2] for step in steps if is_random(step)]
+    names = [step.name.rpartition(".")[2] for step in steps if is_random(step) and not _always_flips(step)]
     return next((name for name in names if name in _MOVES), "")
+
+
+def _always_flips(step: Origin) -> bool:
+    """`RandomHorizontalFlip(p=1)`, behind a draw of its own."""
+    given = [*step.node.args, *(word.value for word in step.node.keywords)] if isinstance(step.node, ast.Call) else []
+    return "Flip" in step.name and len(given) == 1 and step.file.constant(given[0], step.context) == 1
 
 
 def _by_hand(function: Function) -> Iterator[Apart]:

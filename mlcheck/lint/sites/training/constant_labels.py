@@ -11,11 +11,12 @@ from mlcheck.lint.sites.scopes import Context
 _MOVES = ("to", "cuda", "type_as", "float", "expand_as", "unsqueeze", "squeeze", "view", "detach", "requires_grad_")
 _MADE = {"ones": 1.0, "ones_like": 1.0, "new_ones": 1.0, "zeros": 0.0, "zeros_like": 0.0, "new_zeros": 0.0}
 _HALF = 0.5
+_DEPTH = 4
 
 
 def constant_label(file: File, node: ast.expr, context: Context) -> str:
     """`one` for `torch.ones(n, 1)`, `zero` for `label.fill_(0.0)`; "" where it is neither, or not certain."""
-    if isinstance(node, ast.Name) and _is_filled_again(file, node.id):
+    if _is_written_to(file, node, context):
         return ""
     node, context = file.value(before_methods(node, _MOVES), context)
     node = before_methods(node, _MOVES)
@@ -39,6 +40,17 @@ def _value(file: File, node: ast.expr, context: Context) -> float | None:
     filled = node.args[position] if position is not None and len(node.args) > position else None
     value = file.constant(filled, context) if filled is not None else None
     return float(value) if isinstance(value, int | float) else None
+
+
+def _is_written_to(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> bool:
+    """Whether the tensor changes on the way under any of its names: `labels[torch.arange(n), classes] = 1`."""
+    node = before_methods(node, _MOVES)
+    if not isinstance(node, ast.Name) or not depth:
+        return False
+    if file.is_mutated(node.id, context) or _is_filled_again(file, node.id):
+        return True
+    values = [each.value for each in file.bindings(node.id, context) if isinstance(each.value, ast.expr)]
+    return any(_is_written_to(file, value, context, depth - 1) for value in values)
 
 
 def _is_filled_again(file: File, name: str) -> bool:
