@@ -1,6 +1,7 @@
 """copied-line-unchanged: a line was copied for a second thing, and still reads the first."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -22,6 +23,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 made = copied.copy.value if isinstance(copied.copy, ast.Assign) else copied.copy
                 if file.called(made, lines.context).startswith(("torch.optim.", LOADER)):
                     continue  # parameter-not-in-optimizer and split-unread tell what comes of it
+                if re.search(rf"#[^\n]*\b{re.escape(copied.unread)}\b", lines.text):
+                    continue  # whoever commented the other line out knows
                 yield Finding(
                     f"This reads `{copied.read}`, as line {getattr(copied.first, 'lineno', 0)} does, "
                     f"and nothing reads `{copied.unread}`",
