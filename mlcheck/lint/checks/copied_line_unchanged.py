@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import File
 from mlcheck.lint.sites.copying.doubled import mixed_with_itself, one_wave_twice
-from mlcheck.lint.sites.copying.twins import added_to_itself, copied_lines
+from mlcheck.lint.sites.copying.twins import Copied, added_to_itself, copied_lines
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.lines import all_lines
 
@@ -23,8 +24,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 made = copied.copy.value if isinstance(copied.copy, ast.Assign) else copied.copy
                 if file.called(made, lines.context).startswith(("torch.optim.", LOADER)):
                     continue  # parameter-not-in-optimizer and split-unread tell what comes of it
-                if re.search(rf"#[^\n]*\b{re.escape(copied.unread)}\b", lines.text):
-                    continue  # whoever commented the other line out knows
+                if _is_commented_out(file, copied):
+                    continue
                 yield Finding(
                     f"This reads `{copied.read}`, as line {getattr(copied.first, 'lineno', 0)} does, "
                     f"and nothing reads `{copied.unread}`",
@@ -54,3 +55,9 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help="take the sine in one half, and the cosine in the other",
                         related=(file.place(first, lines.context).location,),
                     )
+
+
+def _is_commented_out(file: File, copied: Copied) -> bool:
+    """Whether the line as it was stands beside it as a comment: whoever put it there knows."""
+    near = file.module.source.text.split("\n")[max(copied.copy.lineno - 3, 0) : copied.copy.lineno + 1]
+    return any(re.search(rf"#.*\b{re.escape(copied.unread)}\b", line) for line in near)
