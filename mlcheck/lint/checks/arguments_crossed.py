@@ -3,6 +3,8 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import combinations
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.named_tuples import NamedTuple
@@ -35,6 +37,7 @@ _PAIRS = (
     ("main", "target"),
     ("model", "ema"),
 )
+_TELLING = frozenset(word for pair in _PAIRS for name in pair for word in name.split("_"))
 _COPIES = pattern(r"\.parameters\(\)|\.state_dict\(\)")
 _WEIGHTS = frozenset(["online", "local", "source", "src", "main", "model"])
 _WORD = pattern(r"[a-z]+|\d+")
@@ -65,18 +68,18 @@ def _roles(function: Function) -> Iterator[_Roles]:
     """Pairs of parameters that are called `real_pred` and `fake_pred`: the same but for one word."""
     names = [arg.arg for arg in (*function.node.args.posonlyargs, *function.node.args.args)]
     names = names[1:] if function.receiver else names
-    words = [_words(name) for name in names]
-    for first, one in enumerate(words):
-        for second in range(first + 1, len(words)):
-            for left, right in _PAIRS:
-                for here, there in ((left, right), (right, left)):
-                    rest = one - _words(here), words[second] - _words(there)
-                    if _words(here) <= one and _words(there) <= words[second] and (rest[0] == rest[1]):
+    told = [(number, words) for number, name in enumerate(names) if not _TELLING.isdisjoint(words := _words(name))]
+    for (first, one), (second, two) in combinations(told, 2):
+        for left, right in _PAIRS:
+            for here, there in ((left, right), (right, left)):
+                if _words(here) <= one and _words(there) <= two:
+                    if one - _words(here) == two - _words(there):
                         if {here, there} & _WEIGHTS and not _COPIES.search(function.text):
                             continue
                         yield _Roles(first, second, here, there)
 
 
+@lru_cache(4096)
 def _words(name: str) -> frozenset[str]:
     return frozenset(_WORD.findall(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()))
 
