@@ -305,3 +305,29 @@ def test_rules_look_before_they_walk(monkeypatch: pytest.MonkeyPatch) -> None:
         walked[check.rule] = fields.asked - before
     assert [(rule, count / size) for rule, count in walked.items() if count > MOST_WALKED * size] == []
     assert sum(walked.values()) < MOST_WALKED_BY_ALL * size
+
+
+def test_no_rule_compares_all_names_with_all() -> None:
+    """What a rule does to signatures grows with their length, and not with its square: a library has long ones."""
+    calls = {length: _calls_for_signatures(length) for length in (10, 40)}
+    assert [rule for rule, many in calls[40].items() if many > 8 * calls[10][rule] + 2000] == []
+
+
+def _calls_for_signatures(length: int) -> Counter[str]:
+    """How many functions of Python's each check calls, for a file of functions with that many parameters."""
+    given = ", ".join(f"part_{number}=None" for number in range(length))
+    code = "import torch\n\n" + "\n\n".join(f"def layer{n}({given}):\n    return torch.relu(part_1)" for n in range(20))
+    source = Source("m.py", code, ast.parse(code), "m")
+    machine = Interpreter(program := Program([source]), Sites(program))
+    counted: Counter[str] = Counter()
+    for check in find_checks(checks):
+
+        def count(_frame: object, event: str, _given: object, rule: str = check.rule) -> None:
+            counted[rule] += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        try:
+            list(check.run(machine.facts))
+        finally:
+            sys.setprofile(None)
+    return counted
