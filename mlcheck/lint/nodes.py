@@ -59,6 +59,14 @@ def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
                 todo.append(value)
 
 
+def grouped(found: Iterable[ast.AST]) -> dict[str, list[ast.AST]]:
+    """Nodes by the names of their classes, in the order in which they come."""
+    groups: dict[str, list[ast.AST]] = {}
+    for node in found:
+        groups.setdefault(node.__class__.__name__, []).append(node)
+    return groups
+
+
 def assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Each target and its value, also in `micro, done = 0, done + 1`."""
     for target in node.targets:

@@ -70,13 +70,12 @@ def _roles(function: Function) -> Iterator[_Roles]:
     names = names[1:] if function.receiver else names
     told = [(number, words) for number, name in enumerate(names) if not _TELLING.isdisjoint(words := _words(name))]
     for (first, one), (second, two) in combinations(told, 2):
-        for left, right in _PAIRS:
-            for here, there in ((left, right), (right, left)):
-                if _words(here) <= one and _words(there) <= two:
-                    if one - _words(here) == two - _words(there):
-                        if {here, there} & _WEIGHTS and not _COPIES.search(function.text):
-                            continue
-                        yield _Roles(first, second, here, there)
+        for here, there in (order for pair in _PAIRS for order in (pair, pair[::-1])):
+            left, right = _words(here), _words(there)
+            if not (left <= one and right <= two and one - left == two - right):
+                continue
+            if _WEIGHTS.isdisjoint((here, there)) or _COPIES.search(function.text):
+                yield _Roles(first, second, here, there)
 
 
 @lru_cache(4096)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from functools import cached_property
 from typing import TypeVar, cast
 
 from mlcheck.core.dataclasses import dataclass
-from mlcheck.lint.nodes import own_nodes, walk
+from mlcheck.lint.nodes import grouped, own_nodes, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Function
 from mlcheck.lint.sites.scopes import Context
@@ -46,10 +45,7 @@ class Lines:
 
     @cached_property
     def _by_kind(self) -> dict[str, list[ast.AST]]:
-        found: dict[str, list[ast.AST]] = {}
-        for node in self.nodes:
-            found.setdefault(node.__class__.__name__, []).append(node)
-        return found
+        return grouped(self.nodes)
 
     @cached_property
     def read(self) -> frozenset[str]:
@@ -58,8 +54,11 @@ class Lines:
         return frozenset(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load | ast.Del))
 
 
-def all_lines(file: File) -> Iterator[Lines]:
-    """Each function, and the top level of a script that trains."""
-    yield from (Lines(file, function) for function in file.functions)
-    if ".backward(" in file.text:
-        yield Lines(file, None)
+def all_lines(file: File) -> tuple[Lines, ...]:
+    """Each function, and the top level of a script that trains; the same ones whoever asks."""
+    return file.sites.once_of(_made, file)
+
+
+def _made(file: File) -> tuple[Lines, ...]:
+    top = (Lines(file, None),) if ".backward(" in file.text else ()
+    return (*(Lines(file, function) for function in file.functions), *top)

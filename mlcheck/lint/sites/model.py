@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from mlcheck.core.dataclasses import dataclass
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import grouped, walk
 from mlcheck.lint.sites.scopes import AttributeSet, Context, Defined
 
 if TYPE_CHECKING:
@@ -81,10 +81,7 @@ class Function:
 
     @cached_property
     def _by_kind(self) -> dict[str, list[ast.AST]]:
-        found: dict[str, list[ast.AST]] = {}
-        for node in self.nodes:
-            found.setdefault(node.__class__.__name__, []).append(node)
-        return found
+        return grouped(self.nodes)
 
     @cached_property
     def parameters(self) -> dict[str, ast.expr | None]:

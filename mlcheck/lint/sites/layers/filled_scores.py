@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
@@ -19,6 +20,8 @@ _INFINITE = pattern(
     r"-(?:float\(['\"]\+?inf|\w+\.inf)|float\(['\"]-inf|finfo\([^)]*\)\.min|-torch\.finfo\([^)]*\)\.max"
 )
 _SCORES = pattern(r"scores?$|attn|atten|energy|^att$|^dots?$|^sim$|weights?$|logits?$")
+_PRODUCT = pattern(r" @ |matmul\(|bmm\(|einsum\(")
+_BACKWARD = pattern(r"revers|right_to_left|r2l|bidirect|backward(?!\()|(?:^|_)bw(?:_|$)", re.IGNORECASE | re.MULTILINE)
 _LOW = -1000
 _NAMES = ("masked_fill", "masked_fill_", "where")
 
@@ -32,14 +35,23 @@ class Hidden(NamedTuple):
 
 
 def hidden_by_fill(sites: Sites) -> Iterator[Hidden]:
-    """Where scores that a softmax takes become minus infinity for what takes part, and not for what is left out."""
+    """Where scores that a softmax takes become minus infinity for what takes part, and not for what is left out.
+
+    Only where products make attention of it: moves of a game are masked where a place is taken. What looks at the
+    places behind alone may read from the end.
+    """
     for file in sites.mentioning(["masked_fill", ".where("]):
         for call in file.calls(*_NAMES) if "softmax" in file.text else ():
             mask, filled, when_true = _mask(call)
-            if mask is None or not _SCORES.search(last_name(filled).lower()):
+            text = call.function.text if call.function is not None else ""
+            if mask is None or "softmax" not in text or not _PRODUCT.search(text):
+                continue
+            if not _SCORES.search(last_name(filled).lower()):
                 continue
             for made in _made(call, mask):
                 meant = true_for(made, numbers=True)
+                if meant == "before" and (_BACKWARD.search(text) or _BACKWARD.search(made.file.text)):
+                    continue
                 if meant and (meant in TAKES_PART) is when_true:
                     yield Hidden(call, meant, made)
                     break
