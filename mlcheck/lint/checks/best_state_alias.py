@@ -15,7 +15,7 @@ from mlcheck.lint.sites.weights.saved_twice import written_over
 
 LOOKS_AT = "kept model"
 _TRAINS = pattern(r"\.step\(|\btrain\w*\(|\bfit\w*\(")
-_EXCHANGES = pattern(r"(?<!self)\.data\s*=[^=]")
+_EXCHANGES = pattern(r"\.data(?<!self\.data)\s*=[^=]")
 """Weights that get another storage leave the one that was kept as it was."""
 _WHY = "`state_dict()` shares its memory with the model: what is kept here changes with every further step"
 

@@ -105,7 +105,9 @@ def _mentions(sites: Sites, words: tuple[str, ...]) -> bool:
 def _renews(name: str, later: AttributeSet) -> bool:
     """`self.mean = 0.9 * self.mean + ...`, `self.sum += x`: carried on, no parameter or buffer, and not moved."""
     carried = later.node if isinstance(later.node, ast.AugAssign) else later.value
-    text = ast.unparse(carried) if carried is not None else ""
+    if carried is None or not any(last_name(node) == name for node in walk(carried)):
+        return False
+    text = ast.unparse(carried)
     other = ("Parameter(", "Buffer(", *_MOVES)
     return f"self.{name}" in text and not any(word in text for word in other)
 

@@ -45,6 +45,9 @@ def _numbered(file: File) -> Iterator[Ordered | None]:
     """For each collection that is numbered the set that gives the order, if one does; a set once."""
     told = set[int]()
     for scope, context in file.scopes():
+        text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
+        if not any(word in text for word in WORDS):
+            continue
         for _, over in numberings(own_nodes(scope)):
             ordered = by_set(file, over, context)
             if ordered is None or id(ordered.node) not in told:

@@ -24,7 +24,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     trains = any(True for _ in sites.mentioning(_TRAINS))
     for file in sites.mentioning(["init"]):
         for function in file.functions:
-            if _NAMED.search(function.name) and FILLS.search(function.text):
+            if function.name != "__init__" and _NAMED.search(function.name) and FILLS.search(function.text):
                 seen += 1
                 if not trains or not _is_for_modules(function) or _is_named_elsewhere(sites, function):
                     continue

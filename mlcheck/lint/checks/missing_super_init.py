@@ -138,8 +138,8 @@ def _starts_well(body: list[ast.stmt]) -> bool:
 
 def _registered(init: Function) -> Iterator[ast.Call]:
     """`self.register_buffer(...)` and `self.register_parameter(...)`."""
-    for node in init.nodes:
-        if isinstance(node, ast.Call) and any(is_attribute(node.func, init.receiver, name) for name in _REGISTERS):
+    for node in init.all(ast.Call) if any(name in init.text for name in _REGISTERS) else ():
+        if any(is_attribute(node.func, init.receiver, name) for name in _REGISTERS):
             yield node
 
 

@@ -23,9 +23,8 @@ from mlcheck.lint.words import numbers_of_lines
 LOOKS_AT = "choice of a model"
 _BEST = pattern(r"best|lowest|highest", re.IGNORECASE)
 _STOPS = pattern(r"stop(?!_and)", re.IGNORECASE)  # a clock is stopped, and read
-_KEEPS = pattern(
-    r"torch\.save|save_checkpoint|\.save\(|deepcopy\(|state_dict\(|\bbest_?(?:model|net|lr|config|params)\b"
-)
+_SAVES = ("torch.save", "save_checkpoint", ".save(", "deepcopy(", "state_dict(")
+_BEST_ONE = pattern(r"best_?(?:model|net|lr|config|params)\b")
 _ENVIRONMENT = pattern(r"\b(?:gym|gymnasium|env\.(?:step|reset)|episodes?|best_reward)\b")
 """Of reinforcement learning: what is called a test there is played in the environment, and no set of data."""
 _KEPT = "which model is kept"
@@ -127,7 +126,8 @@ def _all_choices(file: File) -> list[Choice]:
 def _choices(file: File) -> Iterator[Choice]:
     """Scores that are compared with the best one so far where models are kept, or given to early stopping."""
     yield from best_settings(file)
-    if file in file.sites.worded(_BEST) and _KEEPS.search(file.text):
+    keeps = any(word in file.text for word in _SAVES) or _BEST_ONE.search(file.text) is not None
+    if keeps and file in file.sites.worded(_BEST):
         best_ones = frozenset(numbers_of_lines(_BEST, file.text))
         for compare, where in file.walk.comparisons:
             context = own_scope(where)
@@ -139,7 +139,7 @@ def _choices(file: File) -> Iterator[Choice]:
                 continue
             if isinstance(compare.ops[0], ast.Lt | ast.Gt | ast.LtE | ast.GtE):
                 yield sides[best.index(False)], context, _KEPT
-    for score, unnamed, where in kept_maxima(file) if _KEEPS.search(file.text) else ():
+    for score, unnamed, where in kept_maxima(file) if keeps else ():
         context = own_scope(where)
         if context is not None and not _BEST.search(ast.unparse(unnamed)) and not _compares_once(unnamed, where):
             yield score, context, _KEPT

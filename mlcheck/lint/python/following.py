@@ -102,7 +102,8 @@ def _given_up(m: Machine, function: Function, args: Args, kwargs: Kwargs, node: 
     if info.name == "train" and isinstance(function.bound, Object) and modes.is_module(function.bound):
         modes.set_mode(m, function.bound, args[0] if args else kwargs.get("mode", TRUE), m.place(node))
     m.havoc(values)
-    if _CLEARS.search(info.module.text_of(info.node)):
+    text = info.module.text_of(info.node)
+    if ("zero_grad" in text or ".grad" in text) and _CLEARS.search(text):
         gradients.zero_anything(m, node)
     return Symbol(m.fresh(), "", split_of(*values), graph.opaque(m, traces_of(*values)))
 

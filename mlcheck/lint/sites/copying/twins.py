@@ -6,6 +6,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
@@ -31,7 +32,7 @@ class Copied(NamedTuple):
 
 def copied_lines(lines: Lines) -> Iterator[Copied]:
     """`z1 = f(x1)`, `z2 = f(x1)`, where nothing reads `x2`."""
-    unread = _unread(lines) if _may_hold_twins(lines.text) else []
+    unread = _unread(lines)
     copies: list[ast.Assign | ast.Call] | None = None
     for name in unread:
         for twin, change in _twins(name, lines):
@@ -55,7 +56,7 @@ def added_to_itself(lines: Lines) -> Iterator[tuple[ast.BinOp, str]]:
     """`distance(p1, z2) + distance(p1, z2)`, where nothing reads `p2`, or `z1`: the other half is left out."""
     for node in lines.all(ast.BinOp) if lines.text.count("+") else ():
         if isinstance(node.op, ast.Add) and any(isinstance(part, ast.Call) for part in walk(node.left)):
-            if ast.unparse(node.left) == ast.unparse(node.right) and _may_hold_twins(lines.text):
+            if ast.unparse(node.left) == ast.unparse(node.right):
                 read = {part.id for part in walk(node.left) if isinstance(part, ast.Name)}
                 for name in _unread(lines):
                     if any(twin in read for twin, _ in _twins(name, lines)):
@@ -63,27 +64,30 @@ def added_to_itself(lines: Lines) -> Iterator[tuple[ast.BinOp, str]]:
                         break
 
 
-def _may_hold_twins(text: str) -> bool:
-    """Whether a name that stands there once or twice has a twin, by the text alone."""
+def _rare_twins(text: str) -> set[str]:
+    """Names that stand there once or twice and have a twin that stands there more than once, by the text alone."""
     counts = Counter(_NAME.findall(text))
-    stems = {name: _stems(name) for name in counts}
-    shared = Counter(stem for those in stems.values() for stem in those)
-    return any(shared[stem] > 1 for name, count in counts.items() if count <= _RARE for stem in stems[name])
+    shared = Counter(stem for name in counts for stem in _stems(name))
+    common = Counter(stem for name, count in counts.items() if count > 1 for stem in _stems(name))
+    rare = (name for name, count in counts.items() if count <= _RARE and not _SIZES.search(name))
+    return {name for name in rare if any(common[stem] and shared[stem] > 1 for stem in _stems(name))}
 
 
-def _stems(name: str) -> list[tuple[int, str]]:
+@lru_cache(65_536)
+def _stems(name: str) -> tuple[tuple[int, str], ...]:
     """What is left of a name without each of its parts."""
     parts = _PART.findall(name)
     rests = ("".join([*parts[:place], "#", *parts[place + 1 :]]) for place in range(len(parts)))
-    return list(enumerate(rests)) if len(parts) >= _SHORTEST else []
+    return tuple(enumerate(rests)) if len(parts) >= _SHORTEST else ()
 
 
 def _unread(lines: Lines) -> list[str]:
-    """The parameters and variables that nothing reads."""
-    if "locals()" in lines.text:
+    """The parameters and variables that nothing reads, and that may have a twin."""
+    rare = _rare_twins(lines.text)
+    if not rare or "locals()" in lines.text:
         return []
     own = {node.id for node in lines.all(ast.Name) if isinstance(node.ctx, ast.Store)} - _left_over(lines)
-    return sorted(name for name in own | {*lines.parameters} if name not in lines.read and not _SIZES.search(name))
+    return sorted(name for name in rare & (own | {*lines.parameters}) if name not in lines.read)
 
 
 def _left_over(lines: Lines) -> set[str]:

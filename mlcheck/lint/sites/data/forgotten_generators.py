@@ -42,12 +42,12 @@ class Forgotten(NamedTuple):
 
 def forgotten(sites: Sites) -> Iterator[Forgotten]:
     """A function named for seeding seeds torch, and in its file, or where it is called, NumPy or `random` draws too."""
-    if any(_ALL.search(file.text) for file in sites.files.values()):
-        return
     for seeding in sites.calls("torch.manual_seed", "torch.random.manual_seed"):
         function = seeding.function
         if function is None or function.cls is not None or not _NAMED.search(function.name) or function.file.is_test:
             continue
+        if any(_ALL.search(file.text) for file in sites.files.values()):
+            return
         calls = [call for call in callers(sites, function) if not call.loops]
         files = {call.file for call in calls} | ({function.file} if calls else set())
         for library, names in _DRAWS.items():

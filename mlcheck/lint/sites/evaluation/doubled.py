@@ -11,6 +11,7 @@ from mlcheck.lint.nodes import is_name
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
+from mlcheck.lint.words import numbers_of_lines
 
 _TO_ITSELF = pattern(r"(?m)^[ \t]*(\w+) ?\+= ?\1[ \t]*$")
 
@@ -18,7 +19,7 @@ _TO_ITSELF = pattern(r"(?m)^[ \t]*(\w+) ?\+= ?\1[ \t]*$")
 def doubled(sites: Sites) -> Iterator[tuple[Place, str]]:
     """`total = 0` before a loop, and `loss, total = criterion(...)` and `total += total` in it."""
     for file in sites.mentioning(["+="]):
-        for loop, context in file.walk.loops if _TO_ITSELF.search(file.text) else ():
+        for loop, context in file.walk.loops if numbers_of_lines(_TO_ITSELF, file.text, ("+=",)) else ():
             given: set[str] = set()
             for line in loop.body:
                 if isinstance(line, ast.AugAssign) and isinstance(line.op, ast.Add):

@@ -18,7 +18,9 @@ def changed_for_the_caller(sites: Sites, cls: Class) -> Iterator[Finding]:
     """`std = logvar.mul_(0.5).exp()` of an argument that the caller goes on to read."""
     for method in cls.methods.values():
         names = list(method.parameters)
-        for change in overwritings(method) if method.receiver and not method.node.decorator_list else ():
+        if "_(" not in method.text or not method.receiver or method.node.decorator_list:
+            continue
+        for change in overwritings(method):
             if change.is_layer or not change.certain or change.name not in names[1:] or _is_asked_for(method, change):
                 continue
             for call in callers(sites, method):

@@ -19,7 +19,8 @@ def dropped_answers(sites: Sites) -> Iterator[tuple[Call, ast.Name]]:
     """The calls whose result nobody takes, with the variable that is read afterwards as it was."""
     for file in sites.mentioning([".detach()", ".items()"]):
         for function in file.functions:
-            if (".detach()" in function.text or _renames(function)) and _only_answers(function):
+            text = function.text
+            if (".detach()" in text or (".items()" in text and _renames(function))) and _only_answers(function):
                 for call in callers(sites, function):
                     given = call.node.args[0] if call.node.args else None
                     if call.node in call.file.statements and isinstance(given, ast.Name) and call.function is not None:
