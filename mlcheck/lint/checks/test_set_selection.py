@@ -120,7 +120,9 @@ def _scored_above(file: File, score: ast.expr, context: Context) -> Iterator[tup
     at = list(function.parameters).index(handed[0]) - (1 if function.receiver else 0)
     above = list(callers(file.sites, function))
     given = [(call, call.argument(handed[0], at)) for call in above]
-    found = [(call, scored_on_test(call.file, each, call.context)) for call, each in given if isinstance(each, ast.expr)]
+    found = [
+        (call, scored_on_test(call.file, each, call.context)) for call, each in given if isinstance(each, ast.expr)
+    ]
     tested = [(call, place) for call, place in found if place is not None]
     if len(tested) == len(above):
         yield from tested

@@ -102,7 +102,9 @@ def is_validation(node: ast.expr) -> bool:
 def _loops_over_test(function: Function) -> bool:
     """Whether it goes over a test set that it is not given, and over no other data."""
     loops = [node.iter for node in walk(function.node) if isinstance(node, ast.For)]
-    own = {part for over in loops for part in walk(over) if isinstance(part, ast.Name) and part.id in function.parameters}
+    own = {
+        part for over in loops for part in walk(over) if isinstance(part, ast.Name) and part.id in function.parameters
+    }
     tested = any(_mentions(over, lambda part: part not in own and is_test_data(part)) for over in loops)
     return tested and not any(_mentions(over, is_validation) for over in loops)
 
