@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import is_name, last_name, walk
+from mlcheck.lint.nodes import is_name, last_name
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import LEARNING, module_classes
 from mlcheck.lint.sites.model import Call, Class
