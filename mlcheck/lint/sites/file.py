@@ -13,7 +13,7 @@ from mlcheck.lint.interpret.relevance import is_test
 from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.program import ModuleInfo
-from mlcheck.lint.sites.holdings import held_by, is_changed, item_in, value_of
+from mlcheck.lint.sites.holdings import held_by, is_changed, item_in, part_at, value_of
 from mlcheck.lint.sites.meanings import STARRED, by_star, meaning_of, resolved
 from mlcheck.lint.sites.model import OPEN, UNKNOWN, Call, Class, Function, Named, ProjectModule
 from mlcheck.lint.sites.scopes import AttributeSet, Binding, Context
@@ -242,22 +242,13 @@ class File:
                 return not inner
             return -inner if isinstance(node.op, ast.USub) and isinstance(inner, int | float) else UNKNOWN
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            if (part := self._part_of(node, node.slice.value, context)) is not None:
+            if (part := part_at(self, node, node.slice.value, context)) is not None:
                 return self.constant(part, self.value(node.value, context)[1])
             item = self.item_of(node.value, context, node.slice.value) if isinstance(node.slice.value, str) else OPEN
             if item is not OPEN:
                 return self.constant(item, self.value(node.value, context)[1]) if item is not None else UNKNOWN
         found = setting(self, node, context)
         return found.file.constant(found.node, found.context) if found is not None else UNKNOWN
-
-    def _part_of(self, node: ast.Subscript, number: object, context: Context) -> ast.expr | None:
-        """`"val"` of `modes[1]`, where `modes = ["train", "val"]` and nothing changes it."""
-        held, _ = self.value(node.value, context)
-        parts = held.elts if isinstance(held, ast.List | ast.Tuple) else []
-        if isinstance(node.value, ast.Name) and self.is_mutated(node.value.id, context):
-            return None
-        known = isinstance(number, int) and 0 <= number < len(parts) and ast.Starred not in map(type, parts)
-        return parts[number] if known and isinstance(number, int) else None
 
     def calls(self, *last: str) -> list[Call]:
         """Calls of anything that is called so, in the order of the text; their names are not resolved."""
