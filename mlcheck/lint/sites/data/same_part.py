@@ -50,15 +50,8 @@ def trained_on_held_out_part(sites: Sites) -> Iterator[tuple[Loader, Loader]]:
         for held, others in found:
             beside = learnt.call.file is held.call.file and learnt.call.function is held.call.function
             same = len(parts) == len(learnt.data) == len(held.data) and parts == others
-            if (
-                beside
-                and same
-                and learnt.names
-                and held.names
-                and _split(held) in ("val", "test")
-                and not held.owns_order
-                and not _is_cut(held)
-            ):
+            named = learnt.names and held.names and _split(held) in ("val", "test")
+            if beside and same and named and not held.owns_order and not _is_cut(held):
                 yield learnt, held
                 break
 
