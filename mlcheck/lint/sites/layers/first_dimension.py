@@ -12,7 +12,6 @@ from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import is_module, module_classes
-from mlcheck.lint.sites.layers.stacked import over_samples_of_stack
 from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
@@ -38,7 +37,6 @@ def normalised_over_samples(sites: Sites) -> Iterator[Place]:
     for cls in sites.classes:
         if is_module(cls):
             yield from _of_rows(cls)
-            yield from over_samples_of_stack(cls)
     for cls in sites.once(module_classes) if sites.once(_tells_samples_apart) else ():
         yield from _of_pairs(cls)
 
