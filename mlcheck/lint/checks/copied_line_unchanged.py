@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import File
 from mlcheck.lint.sites.copying.doubled import mixed_with_itself, one_wave_twice
+from mlcheck.lint.sites.copying.left_targets import left_targets
 from mlcheck.lint.sites.copying.mirrored import mirrored_lines
 from mlcheck.lint.sites.copying.twins import Copied, added_to_itself, copied_lines
 from mlcheck.lint.sites.data.loaders import LOADER
@@ -19,6 +20,13 @@ LOOKS_AT = "function"
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(["torch"]):
+        for left in left_targets(file) if "loss" in file.text or "crit" in file.text else ():
+            yield Finding(
+                f"This is not given `{left.targets}`, as line {left.taken.lineno} is, and nothing here reads it",
+                left.function.place(left.call).location,
+                help=f"compare with `{left.targets}`",
+                related=(file.place(left.taken, left.function.inner).location,),
+            )
         for lines in all_lines(file):
             facts.sites.seen[LOOKS_AT] += 1
             for copied in copied_lines(lines):
