@@ -47,9 +47,7 @@ def _names(call: ast.Call) -> list[str]:
 
 def _is_only_moved(function: Function, name: str) -> bool:
     """Whether a loop brings it, and nothing is done with it but `name = name.to(device)`."""
-    brought = any(
-        is_name(part, name) for loop in function.all(ast.For) if loop.target is not None for part in walk(loop.target)
-    )
+    brought = any(is_name(part, name) for loop in function.all(ast.For) for part in walk(loop.target))
     lines = [line for line in function.all(ast.Assign) if any(is_name(target, name) for target in line.targets)]
     moving = {part for line in lines if isinstance(line.value, ast.Call) for part in walk(line.value)}
     return brought and bool(lines) and all(read in moving for read in reads_of(function.all(ast.Name), name))

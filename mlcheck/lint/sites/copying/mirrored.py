@@ -33,7 +33,8 @@ def mirrored_lines(lines: Lines) -> Iterator[Mirrored]:
     if not _ASSIGNS.search(lines.text):
         return
     by_target: dict[str, list[Line]] = {}
-    for line in sorted((*lines.all(ast.Assign), *lines.all(ast.AugAssign)), key=lambda each: each.lineno):
+    both: list[Line] = [*lines.all(ast.Assign), *lines.all(ast.AugAssign)]
+    for line in sorted(both, key=lambda each: each.lineno):
         target = line.targets[0] if isinstance(line, ast.Assign) else line.target
         name = ast.unparse(target)
         above = [each for each in by_target.get(_other_side(name), []) if line.lineno - each.lineno <= _NEAR]
