@@ -88,10 +88,17 @@ def _product(call: Call, scores: ast.expr) -> ast.expr | None:
             node = func.value
         else:
             break
-    right = factors(call.file, node, call.context)[1]
-    if not isinstance(right, ast.Call) or not isinstance(right.func, ast.Attribute) or right.func.attr != "transpose":
+    right = _right(call, node)
+    if right is None or not isinstance(right.func, ast.Attribute) or right.func.attr != "transpose":
         return None
     return node if sorted(_constants(call, right)) in ([-2, -1], [1, 2], [2, 3]) else None
+
+
+def _right(call: Call, product: ast.expr) -> ast.Call | None:
+    """`k.transpose(1, 2)` of `q @ k.transpose(1, 2)`, also where that has a name."""
+    right = factors(call.file, product, call.context)[1]
+    made = source(call.file, right, call.context)[0] if right is not None else None
+    return made if isinstance(made, ast.Call) else None
 
 
 def _unmasked(call: Call, node: ast.expr, context: Context) -> tuple[ast.expr, Context]:
@@ -126,12 +133,15 @@ def _constants(call: Call, turned: ast.Call) -> list[int]:
 def _has_three_dimensions(call: Call, product: ast.expr) -> bool:
     """`torch.bmm` takes no other number of them, and of three alone `transpose(1, 2)` swaps the last two.
 
-    An input that is taken for three, `b, t, d = x.shape`, gives a query of three or of four.
+    An input that is taken for three, `b, t, d = x.shape`, gives a query of three or of four, as `qkv[:, :, :d]` is.
     """
     if isinstance(product, ast.Call) and call.file.resolve(product.func, call.context) == "torch.bmm":
         return True
-    right = factors(call.file, product, call.context)[1]
-    if isinstance(right, ast.Call) and sorted(_constants(call, right)) == [1, 2]:
+    right = _right(call, product)
+    if right is not None and sorted(_constants(call, right)) == [1, 2]:
+        return True
+    queries = factors(call.file, product, call.context)[0]
+    if queries is not None and _is_cut_of_three(source(call.file, queries, call.context)[0]):
         return True
     sizes = [node for node in call.function.nodes if isinstance(node, ast.Assign)] if call.function is not None else []
     return any(
@@ -140,6 +150,12 @@ def _has_three_dimensions(call: Call, product: ast.expr) -> bool:
         and ast.unparse(node.value).endswith((".shape", ".size()"))
         for node in sizes
     )
+
+
+def _is_cut_of_three(node: ast.expr) -> bool:
+    """`qkv[:, :, :d]`, of all samples and all tokens."""
+    cut = node.slice.elts if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple) else []
+    return len(cut) > 2 and all(isinstance(part, ast.Slice) for part in cut)
 
 
 def _weighs(call: Call) -> bool:

@@ -20,6 +20,7 @@ from mlcheck.lint.sites.training.written_steps import never_stepped
 from mlcheck.lint.training import Optimizer
 
 LOOKS_AT = "backward pass"
+_ALL_OF_LIGHTNING = pattern(r"\b(\w+) = self\.optimizers\(")
 _PRECISION = pattern(r"amp|scaler|fp16|bf16|half|precision|apex|autocast")
 
 
@@ -189,9 +190,18 @@ def _is_of_others(facts: Facts, step: Step, optimizer: Optimizer) -> bool:
     return (other.place.path, other.place.symbol) != (optimizer.place.path, optimizer.place.symbol)
 
 
+def _steps_by_number(sites: Sites, optimizer: Optimizer) -> bool:
+    """`opts = self.optimizers()` of Lightning, and `opts[number].step()`."""
+    made = sites.at(optimizer.place.path)
+    text = made.text if made is not None else ""
+    return any(re.search(rf"\b{name}\[[^\]\n]+\]\.step\(", text) for name in _ALL_OF_LIGHTNING.findall(text))
+
+
 def _may_step(facts: Facts, optimizer: Optimizer) -> bool:
     """Whether any text of the program may step it after all, or use the gradients without it."""
     if (optimizer.place.path, optimizer.name) in facts.sites.once(stepped_by_others):
+        return True
+    if optimizer.place.symbol.endswith("configure_optimizers") and _steps_by_number(facts.sites, optimizer):
         return True
     calls = [each.place.node for each in facts.training.clearings if each.key == optimizer.key]
     owners = [call.func.value for call in calls if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)]

@@ -187,7 +187,7 @@ def _by_hand(
         yield _finding(file, compare, context, metric, f"the {taken[:-2]}est is kept here as the best")
 
 
-def _name(node: ast.expr) -> str:
+def _name(node: ast.AST) -> str:
     """`loss` of `loss`, `self.loss` and `results["loss"]`; `best_loss` of `best["loss"]`."""
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
         return node.slice.value if not _BEST.search(ast.unparse(node.value)) else f"best_{node.slice.value}"
@@ -218,8 +218,11 @@ def _extremes(score: ast.expr, best: ast.expr) -> Iterator[str]:
 
 
 def _is_turned(file: File, context: Context, score: ast.expr) -> bool:
-    """Whether the score is the negative of what its name says."""
+    """Whether the score is the negative of what its name says, or another one: `mean_acc = val_loss`."""
     made, _ = file.value(score, context)
+    bound = file.bindings(score.id, context) if isinstance(score, ast.Name) else []
+    if any({better(_name(each.value)), better(_name(score))} == {"higher", "lower"} for each in bound if each.value):
+        return True
     return any(isinstance(node, ast.UnaryOp | ast.BinOp) for node in walk(made)) and "-" in ast.unparse(made)
 
 

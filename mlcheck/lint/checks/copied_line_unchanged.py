@@ -8,6 +8,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import File
 from mlcheck.lint.sites.copying.doubled import mixed_with_itself, one_wave_twice
+from mlcheck.lint.sites.copying.left_targets import left_targets
+from mlcheck.lint.sites.copying.mirrored import mirrored_lines
 from mlcheck.lint.sites.copying.twins import Copied, added_to_itself, copied_lines
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.lines import all_lines
@@ -18,6 +20,13 @@ LOOKS_AT = "function"
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(["torch"]):
+        for left in left_targets(file) if "loss" in file.text or "crit" in file.text else ():
+            yield Finding(
+                f"This is not given `{left.targets}`, as line {left.taken.lineno} is, and nothing here reads it",
+                left.function.place(left.call).location,
+                help=f"compare with `{left.targets}`",
+                related=(file.place(left.taken, left.function.inner).location,),
+            )
         for lines in all_lines(file):
             facts.sites.seen[LOOKS_AT] += 1
             for copied in copied_lines(lines):
@@ -38,6 +47,13 @@ def check(facts: Facts) -> Iterator[Finding]:
                     f"Both sides of this sum are one and the same, and nothing reads `{unread}`",
                     file.place(node, lines.context).location,
                     help=f"compute the second from `{unread}`",
+                )
+            for pair in mirrored_lines(lines):
+                yield Finding(
+                    f"This is line {pair.first.lineno} with both sides exchanged in all names but `{pair.called}`",
+                    file.place(pair.copy, lines.context).location,
+                    help=f"call `{pair.meant}` here",
+                    related=(file.place(pair.first, lines.context).location,),
                 )
             text = lines.text
             if "1 - " in text or "1-" in text or "1. - " in text or "1.0 - " in text:

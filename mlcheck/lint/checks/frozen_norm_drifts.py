@@ -12,6 +12,7 @@ from mlcheck.lint.sites import Call, Class, Function, Sites
 from mlcheck.lint.sites.guards import conditions, own_attribute
 from mlcheck.lint.sites.layers.modules import MODULE, module_classes, text_of
 from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.training.asked_freezes import asked_freezes
 from mlcheck.lint.sites.training.woken_norms import woken_norms
 
 LOOKS_AT = "module that sets modes"
@@ -48,6 +49,14 @@ def check(facts: Facts) -> Iterator[Finding]:
                     function.place(kept).location,
                     help="override `train` in this class: `super().train(mode)`, and `eval()` on the frozen part",
                     related=(undone.place.location,),
+                )
+            for asked in asked_freezes(facts.sites, cls, function) if _only_freezes(function) else ():
+                yield Finding(
+                    f"`{function.name}` puts the batch norms into evaluation mode here, once, and `train()` puts them "
+                    "back: they follow the new data",
+                    asked.init.place(asked.call).location,
+                    help=f"call `{function.name}` after each `train()`, or override `train` in this class",
+                    related=(asked.train.place.location,),
                 )
             for call, train in _undone_calls(facts.sites, function):
                 yield Finding(
@@ -98,7 +107,7 @@ def _is_handed(call: ast.Call, name: str) -> bool:
 def _only_freezes(function: Function) -> bool:
     """`for m in self.modules(): if isinstance(m, nn.BatchNorm2d): m.eval()`, and parameters that are frozen there."""
     modes = [n for n in function.nodes if isinstance(n, ast.Call) and last_name(n.func) in ("eval", "train")]
-    only = modes[0].func if len(modes) == 1 else None
+    only = modes[0].func if len({ast.unparse(mode) for mode in modes}) == 1 else None
     frozen = isinstance(only, ast.Attribute) and only.attr == "eval" and isinstance(only.value, ast.Name)
     if not frozen or not isinstance(only, ast.Attribute) or not isinstance(only.value, ast.Name):
         return False
@@ -145,7 +154,7 @@ def _is_norm(function: Function, name: str) -> bool:
         and is_name(node.args[0], name)
     ]
     inside = len(over) == 1 and over[0].startswith(f"{function.receiver}.") and over[0].endswith(".modules()")
-    return inside and len(asked) == 1 and _NORM.search(asked[0]) is not None
+    return inside and bool(asked) and all(_NORM.search(kind) for kind in asked)
 
 
 def _is_frozen(function: Function, name: str) -> bool:

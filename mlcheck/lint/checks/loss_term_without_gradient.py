@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts, Forward, Loss, Place
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.training.graphless_terms import graphless_terms
 from mlcheck.lint.sites.training.hard_terms import hard_terms
+from mlcheck.lint.sites.training.torn_fakes import torn_fakes
 from mlcheck.lint.values import Cut, Symbol, Tensor, live
 
 LOOKS_AT = "backward pass beside a cut"
@@ -36,6 +37,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             hard.decision.location,
             help="compute the term of the probabilities; decide only for what is reported",
             related=(hard.sum.location,),
+        )
+    for torn in torn_fakes(facts.sites):
+        yield Finding(
+            f"`{torn.fake}` is detached here, and this loss wants it to pass for real: whoever made it learns nothing",
+            torn.judged.location,
+            help=f"leave `{torn.fake}` attached here; detach it where the judge is to find it false",
+            related=(torn.wanted.location, torn.other.location),
         )
     yield from _fed_by_cut(facts)
 

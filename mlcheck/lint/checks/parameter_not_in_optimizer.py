@@ -12,7 +12,8 @@ from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.injecting import injected
 from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.training.doubled_optimizers import doubled
-from mlcheck.lint.sites.training.groups import forgotten_groups
+from mlcheck.lint.sites.training.groups import forgotten_groups, is_handed_on
+from mlcheck.lint.sites.training.module_groups import layers_left_out
 from mlcheck.lint.sites.training.named_groups import left_out_by_name
 from mlcheck.lint.sites.training.optimizers import around, following, handed_out, model_given, optimizers
 from mlcheck.lint.sites.training.sorted_parameters import dropped_lists
@@ -79,6 +80,14 @@ def _forgotten(facts: Facts) -> Iterator[Finding]:
             group.location,
             help="add it, as the other groups",
             related=(made.location,),
+        )
+    for left in layers_left_out(facts.sites):
+        yield Finding(
+            f"`{left.name}` is the one layer of this model that no group of the optimizer holds: it keeps its first "
+            "weights",
+            left.layer.location,
+            help="add its parameters to the groups, or freeze it with `requires_grad_(False)`",
+            related=(left.made.location,),
         )
 
 
@@ -216,28 +225,12 @@ def _left_behind(facts: Facts) -> Iterator[Finding]:
                 continue
             if len(bindings) > 1 and any(outer.kind == "loop" for outer in bindings[-1].context.outwards()):
                 continue
-            if not _is_handed_on(function.node, name, group) and "locals()" not in function.file.text:
+            if not is_handed_on(function.node, name, group) and "locals()" not in function.file.text:
                 yield Finding(
                     f"`{name}` is handed to no optimizer: its parameters keep their first values",
                     function.place(group).location,
                     help=f"append `{name}` to the groups that the optimizer gets",
                 )
-
-
-def _is_handed_on(around: ast.AST, name: str, group: ast.Dict) -> bool:
-    """Whether anything beneath takes the group itself: to put parameters into it is not to use it."""
-    filled = {
-        id(node.func.value.value)
-        for node in walk(around)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("append", "extend")
-        and isinstance(node.func.value, ast.Subscript)
-    }
-    return any(
-        is_name(node, name) and isinstance(node.ctx, ast.Load) and node.lineno > group.lineno and id(node) not in filled
-        for node in walk(around)
-    )
 
 
 def _is_later(optimizer: Optimizer, key: Hashable) -> bool:

@@ -9,6 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import UNKNOWN, Call, Class, File, Sites
+from mlcheck.lint.sites.data.endless import is_gone_over_endlessly
 from mlcheck.lint.sites.data.epoch_samplers import heirs, shuffles
 from mlcheck.lint.sites.data.gone_over import trained_again
 from mlcheck.lint.sites.data.loaders import LOADER, loaders
@@ -73,7 +74,7 @@ def _goes_over_it_once(call: Call) -> bool:
 def _goes_over_one_again(sites: Sites) -> bool:
     """Whether a loader with a sampler is gone over in each turn of a loop, whatever that counts."""
     again = [loader for loader in sites.once(loaders) if id(loader.call.node) in sites.once(trained_again)]
-    return any(loader.call.argument("sampler", 3) is not None for loader in again)
+    return any(loader.call.argument("sampler", 3) is not None for loader in again) or is_gone_over_endlessly(sites)
 
 
 def _picked(sites: Sites) -> Iterator[Call]:

@@ -19,6 +19,7 @@ from mlcheck.lint.sites.layers.modules import module_classes
 from mlcheck.lint.sites.layers.picked_labels import labels_picked_along_other
 from mlcheck.lint.sites.layers.pooling import pooled_elsewhere
 from mlcheck.lint.sites.layers.routing import named_along_other, picked_along_other
+from mlcheck.lint.sites.layers.stacked import over_samples_of_stack
 from mlcheck.lint.values import Object, Tensor
 
 LOOKS_AT = "class loss"
@@ -57,6 +58,12 @@ def _normalised(facts: Facts) -> Iterator[Finding]:
     yield from _winners(facts)
     yield from map(_finding, normalised_over_samples(facts.sites))
     yield from (_finding(place) for cls in facts.sites.once(module_classes) for place in over_merged_rows(cls))
+    for place in (place for cls in facts.sites.once(module_classes) for place in over_samples_of_stack(cls)):
+        yield Finding(
+            "This normalises over the samples of the batch: dimension 1 is the batch, behind what was stacked",
+            place.location,
+            help="`dim=0`, which was stacked",
+        )
     yield from _over_loaded_batch(facts)
     named = (each for file in facts.sites.mentioning(["oftmax("]) for each in named_along_other(file))
     picked = (each for cls in facts.sites.classes for each in picked_along_other(cls))

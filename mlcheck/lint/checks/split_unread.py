@@ -10,7 +10,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_length, is_name, last_name, own_nodes, reads_of, walk
 from mlcheck.lint.sites import Class, Context, File, Function
-from mlcheck.lint.sites.data.other_split import loaders_of_other_split
+from mlcheck.lint.sites.data.other_split import iterators_of_other_split, loaders_of_other_split
 from mlcheck.lint.sites.data.split_pairs import alike, attribute_pairs, loops_over
 from mlcheck.lint.values import split_of_name
 
@@ -34,6 +34,12 @@ def check(facts: Facts) -> Iterator[Finding]:
         for mixed in loaders_of_other_split(file):
             yield Finding(
                 f"Nothing reads `{mixed.unread}`, and `{mixed.loader}` is made of `{mixed.data}`",
+                mixed.place.location,
+                help=f"`{mixed.unread}` belongs here",
+            )
+        for mixed in iterators_of_other_split(file):
+            yield Finding(
+                f"`{mixed.loader}` goes through `{mixed.data}`, and nothing here goes through `{mixed.unread}`",
                 mixed.place.location,
                 help=f"`{mixed.unread}` belongs here",
             )

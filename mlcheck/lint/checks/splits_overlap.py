@@ -15,7 +15,7 @@ from mlcheck.lint.sites.data.all_nodes import unmasked
 from mlcheck.lint.sites.data.drawn_past import drawn_past
 from mlcheck.lint.sites.data.hand_folds import cuts
 from mlcheck.lint.sites.data.redrawn_split import redrawn
-from mlcheck.lint.sites.data.same_part import held_out_of_training
+from mlcheck.lint.sites.data.same_part import held_out_of_training, trained_on_held_out_part
 from mlcheck.lint.sites.data.split_again import split_again
 from mlcheck.lint.sites.data.trained_on_held_out import trained_on_held_out
 from mlcheck.lint.values import split_of_name
@@ -48,13 +48,7 @@ class Slice(NamedTuple):
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
-    for judged, trained in held_out_of_training(facts.sites):
-        yield Finding(
-            f"`{judged.names[0]}` brings the training part of the data set, which `{trained.names[0]}` brings too",
-            judged.call.place.location,
-            help="make its data set with `train=False`, or with the split that is meant",
-            related=(trained.call.place.location,),
-        )
+    yield from _of_same_part(facts)
     yield from chain(unmasked(facts.sites), trained_on_held_out(facts.sites))
     for past in drawn_past(facts.sites):
         facts.sites.seen[LOOKS_AT] += 1
@@ -101,6 +95,24 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help=f"let one part of `{base}` begin where the other ends",
                         related=(file.place(learnt.node, context).location,),
                     )
+
+
+def _of_same_part(facts: Facts) -> Iterator[Finding]:
+    """Loaders of both splits over the very same part of a data set."""
+    for judged, trained in held_out_of_training(facts.sites):
+        yield Finding(
+            f"`{judged.names[0]}` brings the training part of the data set, which `{trained.names[0]}` brings too",
+            judged.call.place.location,
+            help="make its data set with `train=False`, or with the split that is meant",
+            related=(trained.call.place.location,),
+        )
+    for learnt, judged in trained_on_held_out_part(facts.sites):
+        yield Finding(
+            f"`{learnt.names[0]}` brings the part of the data set that is held out, as `{judged.names[0]}` does",
+            learnt.call.place.location,
+            help="make its data set with `train=True`, or with the split that is meant",
+            related=(judged.call.place.location,),
+        )
 
 
 def _held_out_and_kept(file: File) -> Iterator[Finding]:

@@ -98,6 +98,33 @@ def _handed_in(sites: Sites) -> Iterator[Finding]:
                         help="give it a validation set, and look at the test set once, at the end",
                         related=(file.place(score, context).location,),
                     )
+            for call, tested in _scored_above(file, score, context):
+                if id(call.node) not in reported and _in_training(call.file, call.context):
+                    reported.add(id(call.node))
+                    yield Finding(
+                        f"The test set decides {what}: the score that is handed over was taken from it",
+                        call.file.place(tested, call.context).location,
+                        help="decide on a validation set, and look at the test set once, at the end",
+                        related=(file.place(score, context).location,),
+                    )
+
+
+def _scored_above(file: File, score: ast.expr, context: Context) -> Iterator[tuple[Call, ast.AST]]:
+    """`keep_best(model, metrics)`, which compares them: the calls whose scores are of the test set, if all are."""
+    function = file.function_around(context)
+    names = {node.id for node in walk(score) if isinstance(node, ast.Name)}
+    handed = [name for name in function.parameters if name in names] if function is not None else []
+    if function is None or len(handed) != 1 or len(names) != 1 or split_of_name(handed[0]):
+        return
+    at = list(function.parameters).index(handed[0]) - (1 if function.receiver else 0)
+    above = list(callers(file.sites, function))
+    given = [(call, call.argument(handed[0], at)) for call in above]
+    found = [
+        (call, scored_on_test(call.file, each, call.context)) for call, each in given if isinstance(each, ast.expr)
+    ]
+    tested = [(call, place) for call, place in found if place is not None]
+    if len(tested) == len(above):
+        yield from tested
 
 
 def _given(file: File, score: ast.expr, context: Context) -> Iterator[tuple[Call, ast.expr]]:

@@ -28,6 +28,7 @@ from mlcheck.lint.sites.layers.merging import (
     is_tokens_as_map,
 )
 from mlcheck.lint.sites.layers.recurrent import dimension_of_size, outputs
+from mlcheck.lint.sites.layers.tokens import is_tokens_as_picture
 
 LOOKS_AT = "reshaping"
 _KEEP_ORDER = ("Linear", "Embedding")
@@ -55,7 +56,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 what = "a dimension is moved across the one that stands between"
             elif is_joined_around(call, owner, sizes):
                 what = "the dimensions that are put together do not stand beside each other"
-            elif is_sequence_as_map(call, owner, sizes):
+            elif is_sequence_as_map(call, owner, sizes) or is_tokens_as_picture(call, owner, sizes):
                 what = "its pixels come before its channels"
             elif _of_time_first(call, owner, sizes):
                 what = "the layer gives time first, and it is taken for the batch"

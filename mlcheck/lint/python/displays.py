@@ -12,7 +12,7 @@ from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.nodes import loads
 from mlcheck.lint.python import assignment, elements
 from mlcheck.lint.pytorch import snapshots
-from mlcheck.lint.values import Const, Table, Tuple, Value
+from mlcheck.lint.values import Const, Params, Table, Tuple, Value
 
 _MAX_LITERAL = 64
 
@@ -82,7 +82,8 @@ def comprehension(m: Machine, node: ast.ListComp | ast.SetComp | ast.GeneratorEx
             return containers.new_dict(m, Table(named))
         values = {("?", m.fresh()): item.items[1] for item in found[:1] if isinstance(item, Tuple)}
         return containers.new_dict(m, Table(values, True))
-    items = Tuple(tuple(found) if exact else tuple(found[:1]), not exact)
+    whole = exact or all(isinstance(item, Params) for item in found)
+    items = Tuple(tuple(found) if whole else tuple(found[:1]), not exact)
     return containers.new_list(m, items)
 
 

@@ -13,7 +13,7 @@ from mlcheck.lint.interpret.relevance import is_test
 from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.program import ModuleInfo
-from mlcheck.lint.sites.holdings import held_by, is_changed, item_in, value_of
+from mlcheck.lint.sites.holdings import held_by, is_changed, item_in, part_at, value_of
 from mlcheck.lint.sites.meanings import STARRED, by_star, meaning_of, resolved
 from mlcheck.lint.sites.model import OPEN, UNKNOWN, Call, Class, Function, Named, ProjectModule
 from mlcheck.lint.sites.scopes import AttributeSet, Binding, Context
@@ -242,6 +242,8 @@ class File:
                 return not inner
             return -inner if isinstance(node.op, ast.USub) and isinstance(inner, int | float) else UNKNOWN
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            if (part := part_at(self, node, node.slice.value, context)) is not None:
+                return self.constant(part, self.value(node.value, context)[1])
             item = self.item_of(node.value, context, node.slice.value) if isinstance(node.slice.value, str) else OPEN
             if item is not OPEN:
                 return self.constant(item, self.value(node.value, context)[1]) if item is not None else UNKNOWN

@@ -110,3 +110,13 @@ def item_in(file: File, node: ast.expr, context: Context, key: str) -> ast.expr 
         if name.value == key:
             return value
     return None
+
+
+def part_at(file: File, node: ast.Subscript, number: object, context: Context) -> ast.expr | None:
+    """`"val"` of `modes[1]`, where `modes = ["train", "val"]` and nothing changes it."""
+    held, _ = file.value(node.value, context)
+    parts = held.elts if isinstance(held, ast.List | ast.Tuple) else []
+    if isinstance(node.value, ast.Name) and is_changed(file, node.value.id, context):
+        return None
+    known = isinstance(number, int) and 0 <= number < len(parts) and ast.Starred not in map(type, parts)
+    return parts[number] if known and isinstance(number, int) else None

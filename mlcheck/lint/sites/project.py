@@ -194,6 +194,8 @@ class Sites:
         nested = inner if inner in self.files else self.program.resolve(inner, importer) if not node.level else None
         if nested:
             return ProjectModule(nested)
+        if module == importer.rpartition(".")[2] and name in file.names:  # it imports itself, in a function
+            return self.member(ProjectModule(importer), name, depth)
         return None if node.level else f"{module}.{name}"
 
     def source_of(self, file: File, node: ast.ImportFrom) -> str | None:

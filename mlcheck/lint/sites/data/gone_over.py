@@ -32,6 +32,8 @@ def _gone_over(sites: Sites) -> frozenset[tuple[int, bool]]:
             outer = call.loops[-1].node if over is not None and loop is not call.loops[-1] else None
             for node in (*(_iterated(over) if over is not None else ()), *_nexts(call, loop)):
                 for origin in _brought(call, node, loop):
+                    if _is_of_script_without_training(call, origin):
+                        continue
                     again = outer is not None and not _is_made_in(origin, outer)
                     ways = {id(origin.node), *(origin.entered.way if origin.entered is not None else ())}
                     found |= {(way, again) for way in ways}
@@ -51,6 +53,17 @@ def _brought(backward: Call, node: ast.expr, loop: Context) -> Iterator[Origin]:
     training = [each for each in entries if not each.leaves_out(backward.node, backward.context)]
     for entered in training if len(training) < len(entries) else [None]:
         yield from origins(backward.file, node, loop, entered)
+
+
+def _is_of_script_without_training(backward: Call, origin: Origin) -> bool:
+    """`Trainer(model, loader).test()` in a script of its own, where `Trainer.train` is what goes over the loader."""
+    function, text = backward.function, origin.file.text
+    if function is None or function.cls is None or origin.file is backward.file or "__main__" not in text:
+        return False
+    names, methods = {function.name}, function.cls.methods.values()
+    for _ in range(3):
+        names |= {method.name for method in methods if any(f".{name}(" in method.text for name in names)}
+    return "__init__" not in names and not any(f".{name}(" in text for name in names)
 
 
 def _is_made_in(origin: Origin, loop: ast.AST) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import is_none, last_name, walk
+from mlcheck.lint.nodes import is_name, is_none, last_name, walk
 from mlcheck.lint.sites.data.transforms import is_random, steps_of
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import Origin
@@ -15,6 +16,7 @@ from mlcheck.lint.sites.project import Sites
 
 MASK = pattern(r"mask|(?:\b|_)segs?(?:\b|_|m)|(?:\b|_)gts?(?:\b|_)|annot|trimap|label|target")
 _SEEDED = pattern(r"seed|rng_state|get_params|getstate|ReplayCompose|to_deterministic")
+_MAY_MOVE = pattern(r"transform|augment|crop|flip|self\.\w*(?:aug|tf)\w*\(", re.IGNORECASE)
 _MOVES = frozenset(["RandomCrop", "RandomResizedCrop", "RandomRotation", "RandomAffine", "RandomPerspective"])
 _MOVES |= {"RandomHorizontalFlip", "RandomVerticalFlip", "ElasticTransform", "RandomZoomOut", "RandomIoUCrop"}
 _FLIPS = frozenset(["hflip", "vflip", "fliplr", "flipud", "rot90", "flip"])
@@ -58,17 +60,28 @@ def _by_transforms(function: Function) -> Iterator[Apart]:
         step = _moving(Origin(function.file, node.func, call.context))
         if step:
             names = (ast.unparse(node.args[0]), *function.file.names_given(node))
-            moves.append((call, any(MASK.search(name.lower()) for name in names), step))
+            of_mask = any(MASK.search(name.lower()) for name in names) or _is_read_from_mask(function, names[0])
+            moves.append((call, of_mask, step))
     masks, pictures = [m for m in moves if m[1]], [m for m in moves if not m[1]]
     if masks and pictures:
         call, _, step = masks[0]
         yield Apart(call, f"`{ast.unparse(call.node.args[0])}`", step)
 
 
+def _is_read_from_mask(function: Function, name: str) -> bool:
+    """`weights` of `weights = Image.open(self.mask_path)`."""
+    lines = (line for line in function.all(ast.Assign) if any(is_name(target, name) for target in line.targets))
+    return any("mask" in ast.unparse(line.value).lower() and "open" in ast.unparse(line.value) for line in lines)
+
+
 def _chosen(call: Call) -> bool:
     """Whether it stands in one arm of several, another of which may handle both together."""
-    branches = [outer.node for outer in call.context.outwards() if isinstance(outer.node, ast.If)]
-    return any(branch.orelse for branch in branches)
+    for outer in call.context.outwards():
+        if isinstance(outer.node, ast.If) and outer.node.orelse:
+            others = outer.node.body if outer.arm == "orelse" else outer.node.orelse
+            if any(_MAY_MOVE.search(ast.unparse(line)) for line in others):
+                return True
+    return False
 
 
 def _moving(transform: Origin) -> str:

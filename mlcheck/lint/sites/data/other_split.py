@@ -1,4 +1,4 @@
-"""Loaders named for one split over the data set of another, where the one that they are named for is never read."""
+"""Loaders and iterators named for one split over the data of another, where nothing reads their own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import last_name, reads_of, walk
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.model import Function
 from mlcheck.lint.values import split_of_name
 
 _SPLITS = ("train", "val", "valid", "validation", "test", "eval", "dev")
@@ -35,6 +36,53 @@ def loaders_of_other_split(file: File) -> Iterator[OtherSplit]:
                 if split and not mixed and not _is_part(scope, data) and not _is_read(file, scope, siblings[0]):
                     place = file.place(_call_of(scope, name, data), context)
                     yield OtherSplit(name, data, siblings[0], place)
+
+
+def iterators_of_other_split(file: File) -> Iterator[OtherSplit]:
+    """`test_batches = iter(self.train_loader)`, in a function that asks `self.test_loader` for its length alone."""
+    for function in file.functions if "iter" in file.text else ():
+        for line in function.all(ast.Assign) if "iter" in function.text else ():
+            data = _begun(line.value)
+            name = last_name(line.targets[0])
+            split = split_of_name(name)
+            if data is None or not split or split_of_name(last_name(data)) in ("", split):
+                continue
+            if "train" not in (split, split_of_name(last_name(data))):
+                continue
+            siblings = {ast.unparse(node) for node in function.nodes if _is_sibling(node, data, split)}
+            if len(siblings) == 1 and _is_measured_alone(function, sibling := siblings.pop()):
+                yield OtherSplit(name, ast.unparse(data), sibling, function.place(line))
+
+
+def _begun(node: ast.expr) -> ast.Name | ast.Attribute | None:
+    """`loader` of `iter(loader)` and `loader.__iter__()`."""
+    match node:
+        case ast.Call(func=ast.Name(id="iter"), args=[ast.Name() | ast.Attribute() as data]):
+            return data
+        case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as data, attr="__iter__"), args=[]):
+            return data
+    return None
+
+
+def _is_sibling(node: ast.AST, data: ast.Name | ast.Attribute, split: str) -> bool:
+    """`self.test_loader` of `self.train_loader`."""
+    if type(node) is not type(data) or split_of_name(last_name(node)) != split:
+        return False
+    if _stem(last_name(node)) != _stem(last_name(data)) or not _stem(last_name(data)):
+        return False
+    return isinstance(node, ast.Name) or ast.unparse(getattr(node, "value", node)) == ast.unparse(
+        getattr(data, "value", data)
+    )
+
+
+def _is_measured_alone(function: Function, name: str) -> bool:
+    """Whether all that is asked of it in the function is its length."""
+    lengths = [ast.unparse(node) for node in function.all(ast.Call) if last_name(node.func) == "len"]
+    asked = sum(text.startswith((f"len({name})", f"len({name}.")) for text in lengths)
+    named = [
+        node for node in function.nodes if isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) == name
+    ]
+    return 0 < asked == len(named)
 
 
 def _assignments(scope: ast.AST, name: str) -> list[ast.Assign]:

@@ -20,7 +20,7 @@ Part = tuple[tuple[str, str], bool]
 _BY_FLAG = frozenset(["MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100", "USPS"])
 _BY_WORD = frozenset(["SVHN", "STL10", "GTSRB", "Food101", "Flowers102", "StanfordCars", "DTD", "FGVCAircraft"])
 _ASKED = frozenset(["classes", "class_to_idx"])
-_WORDS = ("split", "mode", "phase", "subset", "partition", "image_set", "stage", "set_type")
+_WORDS = ("split", "mode", "phase", "subset", "partition", "image_set", "stage", "set_type", "set")
 _FLAGS = ("train", "is_train", "training")
 _PREPARED = pattern(r"transform|augment|jitter|flip|noise", re.IGNORECASE)
 
@@ -38,6 +38,21 @@ def held_out_of_training(sites: Sites) -> Iterator[tuple[Loader, Loader]]:
             for_training = _split(learnt) == "train" or (learnt.trained and _split(learnt) == "")
             if beside and len(parts) == len(held.data) and judged & trained and for_training:
                 yield held, learnt
+                break
+
+
+def trained_on_held_out_part(sites: Sites) -> Iterator[tuple[Loader, Loader]]:
+    """`train_loader` over `Scenes(root, split="val")`, and the `val_loader` beside it over the very same."""
+    found = [(loader, parts) for loader in sites.once(loaders) if (parts := _parts(loader))]
+    for learnt, parts in found:
+        if _split(learnt) != "train" or learnt.owns_order or _is_cut(learnt) or any(trains for _, trains in parts):
+            continue
+        for held, others in found:
+            beside = learnt.call.file is held.call.file and learnt.call.function is held.call.function
+            same = len(parts) == len(learnt.data) == len(held.data) and parts == others
+            named = learnt.names and held.names and _split(held) in ("val", "test")
+            if beside and same and named and not held.owns_order and not _is_cut(held):
+                yield learnt, held
                 break
 
 

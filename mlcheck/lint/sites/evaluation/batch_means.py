@@ -31,6 +31,8 @@ def is_batch_mean(file: File, node: ast.expr, context: Context, means: Collectio
     for _ in range(2):  # `value = loss.item()`, and the sum of that
         node = last_bound(file, _moved(node), context)
     node = _moved(node)
+    if isinstance(node, ast.IfExp) and isinstance(node.orelse, ast.Constant) and node.orelse.value == 0:
+        node = node.body  # a term that is left out for other tasks
     if isinstance(node, ast.Name):
         return depth > 0 and _is_item_of_mean(file, node, context, means, depth)
     if isinstance(node, ast.BinOp):
@@ -73,10 +75,12 @@ def _moved(node: ast.expr) -> ast.expr:
 
 
 def _is_sum_of_means(file: File, node: ast.BinOp, context: Context, means: Collection[Spot], depth: int) -> bool:
-    """`ce.mean() + 0.5 * kl.mean()`."""
+    """`ce.mean() + 0.5 * kl.mean()`, and `ce.mean() + penalty`, unless that is a sum."""
     sides = (node.left, node.right)
     if isinstance(node.op, ast.Add | ast.Sub):
-        return all(is_batch_mean(file, side, context, means, depth) for side in sides)
+        found = [is_batch_mean(file, side, context, means, depth) for side in sides]
+        others = [side for side, is_mean in zip(sides, found, strict=True) if not is_mean]
+        return any(found) and not any("sum" in _written(file, side, context) for side in others)
     if isinstance(node.op, ast.Mult):
         weights = [isinstance(side, ast.Constant) or _WEIGHT.search(last_name(side).lower()) for side in sides]
         return any(
@@ -84,6 +88,12 @@ def _is_sum_of_means(file: File, node: ast.BinOp, context: Context, means: Colle
             for weight, other in zip(weights, reversed(sides), strict=True)
         )
     return False
+
+
+def _written(file: File, node: ast.expr, context: Context) -> str:
+    """The text of a term, with what its names were given last."""
+    parts = [part for part in walk(node) if isinstance(part, ast.Name)]
+    return " ".join(ast.unparse(each) for each in (node, *(last_bound(file, part, context) for part in parts)))
 
 
 def _takes_mean(file: File, node: ast.Call, context: Context) -> bool:

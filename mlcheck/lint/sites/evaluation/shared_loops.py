@@ -14,7 +14,7 @@ from mlcheck.lint.sites.model import Function
 from mlcheck.lint.sites.project import Sites
 
 _HELD_OUT = frozenset(["val", "valid", "validation", "test", "eval", "dev"])
-_SWITCHES = pattern(r"\.eval\(|\.train\([^)]|\.training\b|train_mode|set_mode|no_mode")
+_SWITCHES = pattern(r"\.train\([^)]|\.training\b|train_mode|set_mode|no_mode")
 
 
 class InTrainMode(NamedTuple):
@@ -36,25 +36,62 @@ def always_in_train_mode(sites: Sites) -> Iterator[InTrainMode]:
 
 
 def _in(function: Function) -> Iterator[InTrainMode]:
-    tests = [(node, _asked(node.test)) for node in function.nodes if isinstance(node, ast.If)]
-    for asked, (name, split) in tests:
-        if split != "train" or name not in function.parameters or asked.orelse or not _learns(function, asked):
+    tests = [(node, *_asked(node.test)) for node in function.nodes if isinstance(node, ast.If)]
+    for asked, name, split, equal in tests:
+        if not equal or split != "train" or name not in function.parameters or asked.orelse:
             continue
-        others = sorted({other for _, (asks, other) in tests if asks == name and other in _HELD_OUT})
+        if not _learns(function, asked) or not _switches_for_others_alone(function, name):
+            continue
+        others = {other for _, asks, other, _ in tests if asks == name} | _gone_through(function.file.sites, name)
+        others &= _HELD_OUT
         for line in straight(function.node.body):
-            match line:
-                case ast.Expr(value=ast.Call(func=ast.Attribute(value=model, attr="train"), args=[])) if others:
-                    places = [function.place(each) for each in (line, asked)]
-                    yield InTrainMode(places[0], ast.unparse(model), places[1], others[0])
-                    return
+            model = _put_into_train_mode(line) if others else None
+            if model is not None:
+                places = [function.place(each) for each in (line, asked)]
+                yield InTrainMode(places[0], ast.unparse(model), places[1], min(others))
+                return
 
 
-def _asked(test: ast.expr) -> tuple[str, str]:
-    """`mode` and "train" of `mode == "train"`."""
+def _put_into_train_mode(line: ast.stmt) -> ast.expr | None:
+    """`model` of `model.train()` and of `model = model.train()`."""
+    match line:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=model, attr="train"), args=[])):
+            return model
+        case ast.Assign(targets=[target], value=ast.Call(func=ast.Attribute(value=model, attr="train"), args=[])):
+            return model if ast.unparse(target) == ast.unparse(model) else None
+    return None
+
+
+def _asked(test: ast.expr) -> tuple[str, str, bool]:
+    """`mode` and "train" of `mode == "train"` and of `mode != "train"`, and whether it asks for that."""
     match test:
-        case ast.Compare(left=ast.Name(id=name), ops=[ast.Eq()], comparators=[ast.Constant(value=str(split))]):
-            return name, split.lower()
-    return "", ""
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.Eq() | ast.NotEq() as op], comparators=[ast.Constant()]):
+            asked = test.comparators[0]
+            if isinstance(asked, ast.Constant) and isinstance(asked.value, str):
+                return name, asked.value.lower(), isinstance(op, ast.Eq)
+    return "", "", False
+
+
+def _switches_for_others_alone(function: Function, name: str) -> bool:
+    """Whether `eval()` stands only where something else is asked for than training or a split that is held out."""
+    allowed = set[ast.AST]()
+    for node in function.all(ast.If):
+        asks, what, equal = _asked(node.test)
+        if asks == name and what not in (_HELD_OUT | {"train"}):
+            allowed |= {part for line in (node.body if equal else node.orelse) for part in walk(line)}
+    return all(node in allowed for node in function.all(ast.Attribute) if node.attr == "eval")
+
+
+def _gone_through(sites: Sites, name: str) -> set[str]:
+    """What a loop of the program goes through by that name: `for phase in ["train", "valid"]`."""
+    found = set[str]()
+    for file in sites.mentioning([f"for {name} in"]):
+        for loop, _ in file.walk.loops:
+            match loop:
+                case ast.For(target=ast.Name(id=held), iter=ast.List(elts=parts) | ast.Tuple(elts=parts)):
+                    values = {part.value for part in parts if isinstance(part, ast.Constant)} if held == name else set()
+                    found |= {value for value in values if isinstance(value, str)} if "train" in values else set()
+    return found
 
 
 def _learns(function: Function, branch: ast.If) -> bool:

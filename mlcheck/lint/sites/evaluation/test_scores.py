@@ -37,7 +37,7 @@ def scored_on_test(file: File, score: ast.expr, context: Context) -> ast.AST | N
             if tested and not any(is_validation(arg) for arg in given):
                 return found if isinstance(found, ast.Call) else node
             named = file.resolve(node.func, where)
-            if isinstance(named, Function) and not given and _loops_over_test(named.node):
+            if isinstance(named, Function) and not any(map(is_validation, given)) and _loops_over_test(named):
                 return node
     return _added_up(file, found, where)
 
@@ -99,8 +99,14 @@ def is_validation(node: ast.expr) -> bool:
     return split_of_name(name) == "val" and not _MEASURES.search(name)
 
 
-def _loops_over_test(function: ast.AST) -> bool:
-    return any(_mentions(node.iter, is_test_data) for node in walk(function) if isinstance(node, ast.For))
+def _loops_over_test(function: Function) -> bool:
+    """Whether it goes over a test set that it is not given, and over no other data."""
+    loops = [node.iter for node in walk(function.node) if isinstance(node, ast.For)]
+    own = {
+        part for over in loops for part in walk(over) if isinstance(part, ast.Name) and part.id in function.parameters
+    }
+    tested = any(_mentions(over, lambda part: part not in own and is_test_data(part)) for over in loops)
+    return tested and not any(_mentions(over, is_validation) for over in loops)
 
 
 def _mentions(node: ast.expr, asked: Callable[[ast.expr], bool]) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import is_name
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites.model import Function
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.training.optimizers import optimizers
@@ -28,6 +28,22 @@ def forgotten_groups(sites: Sites) -> Iterator[tuple[Place, str, Place]]:
             group = _bound_after(made.function, name, last, made.node.lineno)
             if group is not None and _is_only_filled(made.function, name, group.lineno):
                 yield made.file.place(group, made.context), name, made.place
+
+
+def is_handed_on(around: ast.AST, name: str, group: ast.Dict) -> bool:
+    """Whether anything beneath takes the group itself: to put parameters into it is not to use it."""
+    filled = {
+        id(node.func.value.value)
+        for node in walk(around)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("append", "extend")
+        and isinstance(node.func.value, ast.Subscript)
+    }
+    return any(
+        is_name(node, name) and isinstance(node.ctx, ast.Load) and node.lineno > group.lineno and id(node) not in filled
+        for node in walk(around)
+    )
 
 
 def _adds(node: ast.Call, groups: str) -> bool:
