@@ -7,13 +7,14 @@ from collections.abc import Collection, Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import before_methods, last_name
+from mlcheck.lint.nodes import before_methods, is_name, last_name
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Binding, Context
 
 _CUTS = frozenset(["detach", "item"])
+_OFF = ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad")
 _KEEPING = frozenset(["cpu", "mean", "sum", "to", "cuda", "float"])
 _OPTIONS = frozenset(["args", "opt", "opts", "cfg", "config", "conf", "hparams", "params", "options"])
 _NUMBERS = frozenset(
@@ -74,14 +75,48 @@ def _told(file: File, function: Function, value: ast.expr, context: Context, sev
     for name, cut in cuts.items():
         if cut is not None and live and f"{name}.backward(" not in text:
             yield Term(name, file.place(cut, context), file.place(value, context))
+    quiet = [(term, call) for term in terms if (call := _quiet_call(file, term, context)) is not None]
+    if len(quiet) < len(live):
+        yield from (Term(ast.unparse(term), call, file.place(value, context)) for term, call in quiet)
+
+
+def _quiet_call(file: File, term: ast.expr, context: Context) -> Place | None:
+    """The call, where the term is what a function gives that is decorated with `@torch.no_grad()`."""
+    made = last_above(file, term.id, term, context) if isinstance(term, ast.Name) else None
+    call, where = (made.value, made.context) if made is not None else (term, context)
+    if not isinstance(call, ast.Call):
+        return None
+    named = file.resolve(call.func, where)
+    if not isinstance(named, Function) or "set_grad_enabled" in named.text or "enable_grad" in named.text:
+        return None
+    for decorator in named.node.decorator_list:
+        manager = decorator.func if isinstance(decorator, ast.Call) and not decorator.args else decorator
+        if named.file.resolve(manager, named.defined.context) in _OFF and _asks_network(named):
+            return file.place(call, where)
+    return None
+
+
+def _asks_network(function: Function) -> bool:
+    """Whether it calls what it was given or what its object holds: there is something that could learn."""
+    own = set(function.parameters)
+    for node in function.all(ast.Call):
+        func = node.func
+        if isinstance(func, ast.Name) and func.id in own:
+            return True
+        if isinstance(func, ast.Attribute) and is_name(func.value, function.receiver):
+            if function.cls is not None and function.cls.find(func.attr) is None:
+                return True
+    return False
 
 
 def _terms(node: ast.expr) -> Iterator[ast.expr]:
     """What is added up, without the constants that it is multiplied by or divided by."""
     match node:
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
             yield from _terms(left)
             yield from _terms(right)
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            yield from _terms(inner)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             if _is_constant(left):
                 yield from _terms(right)
