@@ -47,7 +47,7 @@ def _in_function(file: File, function: Function) -> Iterator[Finding]:
             continue
         if not learns and not _is_handed_to_learner(function, node):
             continue
-        name = ast.unparse(call.func)
+        name = ast.unparse(_network(call, function) or call.func)
         harm = "its graph is kept for nothing" if "target" in name else "the loss moves it as well"
         yield Finding(
             f"The target that is learnt from is computed by `{name}` with gradients: {harm}",
@@ -166,11 +166,27 @@ def _is_value(call: ast.Call, function: Function) -> bool:
     owned = isinstance(func, ast.Attribute) and is_name(func.value, function.receiver)
     if not owned and not isinstance(func, ast.Name):
         return False
+    asked = _network(call, function)
+    if asked is not None:
+        frozen = "target" in last_name(asked) and "requires_grad" in function.file.text
+        return not frozen and bool(_NEXT.search(last_name(_plain(call.args[1])).lower()))
     named = function.file.resolve(func, function.inner)
     if isinstance(named, str | Function) or (function.cls is not None and function.cls.find(last_name(func))):
         return False
     frozen = "target" in last_name(func) and "requires_grad" in function.file.text
     return not frozen and bool(_NEXT.search(last_name(_plain(call.args[0])).lower()))
+
+
+def _network(call: ast.Call, function: Function) -> ast.expr | None:
+    """`self.critic` of `self.q(self.critic, state, action)`, where that function calls what it is given first."""
+    named = function.file.resolve(call.func, function.inner)
+    if not isinstance(named, Function) or len(call.args) < 2 or _is_switched_off_around(named):
+        return None
+    names = list(named.parameters)[1 if named.receiver else 0 :]
+    if not names or any(word in named.text for word in (*_OFF, "detach")):
+        return None
+    asked = any(isinstance(node, ast.Call) and is_name(node.func, names[0]) for node in named.nodes)
+    return call.args[0] if asked and isinstance(call.args[0], ast.Name | ast.Attribute) else None
 
 
 def _is_maximised(function: Function, target: ast.expr) -> bool:
