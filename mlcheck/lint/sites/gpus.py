@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import is_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.scopes import Context
@@ -94,14 +94,34 @@ def _beyond(file: File, node: ast.AST, context: Context, visible: str) -> Iterat
         return
     count, line = len(visible.split(",")), getattr(node, "lineno", 0)
     for other in walk(_scope(file, context)):
-        match = _DEVICE.fullmatch(str(other.value)) if _is_text(other) and other.lineno > line else None
-        if match is not None and int(match[1]) >= count:
+        named = _numbered(other) if getattr(other, "lineno", 0) > line else None
+        if named is not None and named[1] >= count:
             yield Finding(
-                f"There is no `{match[0]}`: {count} GPU{'s are' if count > 1 else ' is'} visible, counted anew from 0",
+                f"There is no `{named[0]}`: {count} GPU{'s are' if count > 1 else ' is'} visible, counted anew from 0",
                 file.place(other, context).location,
                 help=f"use a number below {count}, or leave `CUDA_VISIBLE_DEVICES` alone",
                 related=(file.place(node, context).location,),
             )
+
+
+def _numbered(node: ast.AST) -> tuple[str, int] | None:
+    """`cuda:3` and 3 of `"cuda:3"`, `set_device(3)`, `model.cuda(3)` and `DataParallel(model, device_ids=[2, 3])`."""
+    if _is_text(node):
+        match = _DEVICE.fullmatch(str(node.value))
+        return (match[0], int(match[1])) if match is not None else None
+    if not isinstance(node, ast.Call):
+        return None
+    last = last_name(node.func)
+    given = [word.value for word in node.keywords if word.arg == "device_ids"] if last.endswith("DataParallel") else []
+    if (last == "cuda" and isinstance(node.func, ast.Attribute)) or last == "set_device":
+        given = node.args[:1]
+    numbers = [
+        part.value
+        for each in given
+        for part in (each.elts if isinstance(each, ast.List | ast.Tuple) else [each])
+        if isinstance(part, ast.Constant) and type(part.value) is int
+    ]
+    return (f"cuda:{max(numbers)}", max(numbers)) if numbers else None
 
 
 def _is_text(node: ast.AST) -> TypeGuard[ast.Constant]:
