@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.project import Sites
 
 _MOVES = {
@@ -42,12 +42,14 @@ def still_averages(sites: Sites) -> Iterator[Still]:
             move = _MOVES.get(named, "") if isinstance(named, str) else ""
             if not move or len(names) != 1:
                 continue
-            if not any(True for _ in sites.mentioning([f"{names[0]}.{move}"])) and _is_left_alone(made, names[0]):
+            if not any(True for _ in sites.mentioning([f"{names[0]}.{move}"])) and _is_left_alone(made, names[0], move):
                 yield Still(made, names[0], move)
 
 
-def _is_left_alone(made: Call, name: str) -> bool:
+def _is_left_alone(made: Call, name: str, move: str) -> bool:
     harmless = _harmless(made.file).union(walk(made.node))  # `ema = EMAModel(ema.parameters())`: that is the model
+    if not any(True for _ in made.file.sites.mentioning([f".{move}("])):
+        harmless |= _handed_to_own(made.file)
     return not any(
         isinstance(node, ast.Name | ast.Attribute)
         and isinstance(node.ctx, ast.Load)
@@ -55,6 +57,17 @@ def _is_left_alone(made: Call, name: str) -> bool:
         and node not in harmless
         for node in walk(made.file.module.source.tree)
     )
+
+
+def _handed_to_own(file: File) -> set[ast.AST]:
+    """What functions of the project are given: none of them moves any average."""
+    return {
+        part
+        for calls in file.walk.calls.values()
+        for node, context in calls
+        if isinstance(file.resolve(node.func, context), Function)
+        for part in (*node.args, *(word.value for word in node.keywords))
+    }
 
 
 def _harmless(file: File) -> set[ast.AST]:
