@@ -24,12 +24,17 @@ class Block(NamedTuple):
 
 
 def blocks_entering(call: Call) -> list[Block]:
-    """`with model.no_sync():`, `context = model.no_sync()` above `with context:`, `with self.maybe_no_sync(step):`."""
-    function = call.function
+    """`with model.no_sync():`, `context = model.no_sync()` above `with context:`, `with self.maybe_no_sync(step):`.
+
+    And `with self.context:`, of what an object or the module keeps.
+    """
+    function, kept = call.function, _by_kept_name(call)
     if function is None:
         blocks = [node for node in walk(call.file.module.source.tree) if isinstance(node, ast.With)]
-        return [Block(node, None) for node in blocks if any(item.context_expr is call.node for item in node.items)]
+        own = [node for node in blocks if any(item.context_expr is call.node for item in node.items)]
+        return [*(Block(node, None) for node in own), *kept]
     found = [Block(node, function) for node in function.all(ast.With) if _enters(node, function, call)]
+    found += [block for block in kept if block not in found]
     if not _hands_out(function, call, found):
         return found
     for caller in callers(call.file.sites, function):
@@ -37,6 +42,22 @@ def blocks_entering(call: Call) -> list[Block]:
             blocks = caller.function.all(ast.With)
             found += [Block(node, caller.function) for node in blocks if _enters(node, caller.function, caller)]
     return found
+
+
+def _by_kept_name(call: Call) -> list[Block]:
+    """The blocks of the file that enter an attribute, or a name of the module, that is what the call makes."""
+    names = call.file.names_given(call.node)
+    functions = [
+        each
+        for each in call.file.functions
+        if any(f"with {pre}{name}" in each.text for name in names for pre in ("", "self."))
+    ]
+    return [
+        Block(node, function)
+        for function in functions
+        for node in function.all(ast.With)
+        if any(last_name(item.context_expr) in names for item in node.items) and _enters(node, function, call)
+    ]
 
 
 def _enters(block: ast.With, function: Function, call: Call) -> bool:
