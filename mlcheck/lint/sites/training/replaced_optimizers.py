@@ -92,7 +92,9 @@ def kept_by_object(sites: Sites) -> Iterator[Kept]:
 
 
 def _is_while_training(cls: Class, method: Function, renewed: AttributeSet, scheduler: str) -> bool:
-    """Whether the object's own loop calls the method, and nobody there speaks of the scheduler."""
+    """Whether it runs in the object's own loop, where nobody speaks of the scheduler."""
+    if any(outer.kind == "loop" for outer in renewed.context.outwards()):
+        return ".step(" in method.text and f"{scheduler}.optimizer" not in method.text
     if scheduler in method.text or any(word in method.text for word in _SETS_AGAIN):
         return False
     if any(_asks_whether_there(outer.node) for outer in renewed.context.outwards()):
