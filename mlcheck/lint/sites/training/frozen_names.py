@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
+from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.layers.modules import MODULE
 from mlcheck.lint.sites.model import Class
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
-from mlcheck.lint.sites.scopes import AttributeSet
+from mlcheck.lint.sites.scopes import Context
 
 _BY_OTHER_MEANS = pattern(r"setattr|add_module|register_|ModuleDict|OrderedDict|__dict__|exec\(")
 _WRAPPERS = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.DataParallel")
@@ -23,25 +24,31 @@ def named_nowhere(sites: Sites) -> Iterator[tuple[Place, str, str]]:
     The test, the beginning of the name, and the class of the model, or of the wrapper around it.
     """
     for file in sites.mentioning(["named_parameters()"]):
-        for assigned in file.walk.attributes if ".startswith(" in file.text else ():
-            guard, loop = _around(assigned)
+        for context in _settings(file) if ".startswith(" in file.text else ():
+            guard, loop = _around(context)
             if guard is None or loop is None or not isinstance(loop.iter, ast.Call):
                 continue
             words = _asked(guard.test, loop)
             owner = loop.iter.func.value if isinstance(loop.iter.func, ast.Attribute) else None
-            made = origins(file, owner, assigned.context) if words and owner is not None else []
+            made = origins(file, owner, context) if words and owner is not None else []
             holders = [_without(origin, words) for origin in made]
             if made and all(holders):
-                yield file.place(guard.test, assigned.context), words[0], holders[0]
+                yield file.place(guard.test, context), words[0], holders[0]
 
 
-def _around(assigned: AttributeSet) -> tuple[ast.If | None, ast.For | None]:
-    """`if` and loop around `p.requires_grad = ...`, where that is a loop over names and parameters."""
-    guard = assigned.context.node
-    loop = next((outer.node for outer in assigned.context.outwards() if outer.kind == "loop"), None)
-    if assigned.target.attr != "requires_grad" or not isinstance(guard, ast.If) or not isinstance(loop, ast.For):
+def _settings(file: File) -> Iterator[Context]:
+    """Where `p.requires_grad = ...` and `p.requires_grad_(...)` stand."""
+    yield from (each.context for each in file.walk.attributes if each.target.attr == "requires_grad")
+    yield from (call.context for call in file.calls("requires_grad_"))
+
+
+def _around(context: Context) -> tuple[ast.If | None, ast.For | None]:
+    """`if` and loop around, where that is a loop over names and parameters."""
+    guard = context.node
+    loop = next((outer.node for outer in context.outwards() if outer.kind == "loop"), None)
+    if not isinstance(guard, ast.If) or not isinstance(loop, ast.For):
         return None, None
-    if guard.orelse or assigned.context.arm != "body" or not ast.unparse(loop.iter).endswith(".named_parameters()"):
+    if guard.orelse or context.arm != "body" or not ast.unparse(loop.iter).endswith(".named_parameters()"):
         return None, None
     return guard, loop
 
