@@ -34,6 +34,7 @@ def renumbered(file: File, node: ast.AST, context: Context) -> Iterator[Finding]
     if chosen is None or any(_sets(other, ast.unparse(chosen)) and other.lineno > line for other in nodes):
         return
     yield from _chosen_again(file, node, context, chosen)
+    yield from _asked_again(file, node, context, chosen)
     for other in nodes:
         if not isinstance(other, ast.JoinedStr) or len(other.values) != 2 or other.lineno < line:
             continue
@@ -58,6 +59,23 @@ def _chosen_again(file: File, node: ast.AST, context: Context, chosen: ast.expr)
         if same and call.node.lineno > getattr(node, "lineno", 0) and not call.context.excludes(context):
             yield Finding(
                 f"There is no GPU `{ast.unparse(given)}`: one is visible, counted anew from 0",
+                call.place.location,
+                help="use GPU 0, or leave `CUDA_VISIBLE_DEVICES` alone",
+                related=(file.place(node, context).location,),
+            )
+
+
+def _asked_again(file: File, node: ast.AST, context: Context, chosen: ast.expr) -> Iterator[Finding]:
+    """`torch.device("cuda", args.gpu)` and `model.cuda(args.gpu)`, where that GPU is the only visible one."""
+    for call in file.calls("device", "cuda"):
+        last = last_name(call.node.func)
+        of_torch = file.called(call.node, call.context) == "torch.device" and call.constant("type", 0) == "cuda"
+        given = call.argument("index", 1) if of_torch else call.argument("device", 0) if last == "cuda" else None
+        if given is None or ast.unparse(given) != ast.unparse(chosen) or call.context.excludes(context):
+            continue
+        if call.function is file.function_around(context) and call.node.lineno > getattr(node, "lineno", 0):
+            yield Finding(
+                f"`{ast.unparse(given)}` is not that GPU: the visible ones are counted anew, from 0",
                 call.place.location,
                 help="use GPU 0, or leave `CUDA_VISIBLE_DEVICES` alone",
                 related=(file.place(node, context).location,),
