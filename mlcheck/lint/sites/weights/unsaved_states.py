@@ -10,6 +10,7 @@ from typing import NamedTuple
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
@@ -49,7 +50,9 @@ def asked_by_other_names(sites: Sites) -> Iterator[tuple[Place, str, Saved, str]
     for file in tables:
         for call in file.calls("load_state_dict"):
             name, key = _read(call)
-            if not key or not _is_asked_for(call.context, name, key) or not _is_loaded(file, name, call.context):
+            if not key:
+                name, key = _got(call)
+            if not key or not _is_asked_for(call, name, key) or not _is_loaded(file, name, call.context):
                 continue
             asked = _keys_of(call, name)
             alike = [each for each in tables[file] if len(each.keys & asked) >= _ALIKE and key not in each.keys]
@@ -59,12 +62,25 @@ def asked_by_other_names(sites: Sites) -> Iterator[tuple[Place, str, Saved, str]
                 yield call.place, key, *unread[0]
 
 
-def _is_asked_for(context: Context, name: str, key: str) -> bool:
-    """Whether the one condition around is `"key" in name`."""
-    tests = [outer.node.test for outer in context.outwards() if isinstance(outer.node, ast.If)]
+def _got(call: Call) -> tuple[str, str]:
+    """`state` and `model` of `net.load_state_dict(weights)`, where `weights = state.get("model")`."""
+    given = call.node.args[0] if len(call.node.args) == 1 else None
+    match source(call.file, given, call.context)[0] if isinstance(given, ast.Name) else None:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="get"), args=[ast.Constant(value=str(key))]):
+            return name, key
+    return "", ""
+
+
+def _is_asked_for(call: Call, name: str, key: str) -> bool:
+    """Whether the one condition around is `"key" in name`, or asks whether there is what is loaded."""
+    tests = [outer.node.test for outer in call.context.outwards() if isinstance(outer.node, ast.If)]
     match tests:
         case [ast.Compare(left=ast.Constant(value=asked), ops=[ast.In()], comparators=[ast.Name(id=table)])]:
             return asked == key and table == name
+        case [ast.Compare(left=ast.Name(id=held), ops=[ast.IsNot()], comparators=[ast.Constant(value=None)])]:
+            return is_name(call.node.args[0], held)
+        case [ast.Name(id=held)]:
+            return is_name(call.node.args[0], held)
     return False
 
 
@@ -139,7 +155,9 @@ def _is_only_read(sites: Sites, key: str) -> bool:
     """
     word = re.escape(key)
     quoted = re.compile(rf"[\"']{word}[\"']")
-    read = re.compile(rf"\w\[\s*[\"']{word}[\"']\s*\](?!\s*=(?!=))|[\"']{word}[\"'] (?:not )?in \w")
+    read = re.compile(
+        rf"\w\[\s*[\"']{word}[\"']\s*\](?!\s*=(?!=))|[\"']{word}[\"'] (?:not )?in \w|\.get\([\"']{word}[\"']\)"
+    )
     named = re.compile(rf"\bdict\([^)]*\b{word}\s*=|\b(?:setattr|update|save\w*)\([^)]*\b{word}\s*=", re.DOTALL)
     texts = [file.text for file in sites.mentioning([key], tests=True) if "state_dict" in file.text]
     return not any(named.search(text) or len(quoted.findall(text)) != len(read.findall(text)) for text in texts)
