@@ -33,7 +33,7 @@ def bypassed(sites: Sites) -> Iterator[Bypassed]:
     """Calls inside a wrapper that was handed over, in training, where nobody calls the wrapper itself."""
     files = list(sites.mentioning([".module"]))
     opening = [each for file in files for each in file.functions if _opened(each) or _kept_inside(each) is not None]
-    words = [".module", *(f"{function.name}(" for function in opening)]
+    words = [".module", *(f"{each.name}{'' if _is_property(each) else '('}" for each in opening)]
     for file in sites.mentioning(words):
         if "all_reduce" in file.text and ".grad" in file.text:
             continue  # which may average the gradients by hand
@@ -44,7 +44,8 @@ def bypassed(sites: Sites) -> Iterator[Bypassed]:
                 owner = _inside(node) or _inside_by_name(function, node) or _inside_by_method(function, node)
                 if owner is None or not isinstance(node, ast.Call) or not node.args:
                     continue
-                if not _is_given(function, owner) or _is_without_gradient(function, node):
+                known = _is_given(function, owner) or (_inside(node) is None and _is_wrapped_by_object(function, owner))
+                if not known or _is_without_gradient(function, node):
                     continue
                 wraps, name = origins(file, owner, function.inner), ast.unparse(owner)
                 found = _bypassed_of(wraps, node, name)
@@ -68,6 +69,13 @@ def _is_given(function: Function, owner: ast.expr) -> bool:
         given += node.args if isinstance(node, ast.Call) and last_name(node.func) not in _ASKED else []
         given += [node.value] if isinstance(node, ast.Assign | ast.Return | ast.keyword) else []
     return not any(part is not None and ast.unparse(part) == ast.unparse(owner) for part in given)
+
+
+def _is_wrapped_by_object(function: Function, owner: ast.expr) -> bool:
+    """`self.ddp = DistributedDataParallel(net)`, once."""
+    name = own_attribute(owner, function)
+    sets = function.cls.attribute(name) if function.cls is not None and name else []
+    return len(sets) == 1 and canonical(sets[0][0].file.called(sets[0][1].value, sets[0][1].context)) == DDP
 
 
 def _is_without_gradient(function: Function, call: ast.AST) -> bool:
@@ -105,17 +113,24 @@ def _inside_by_name(function: Function, node: ast.AST) -> ast.expr | None:
 
 
 def _inside_by_method(function: Function, node: ast.AST) -> ast.expr | None:
-    """`self.model` of `self.unwrap().loss(x)`, and of `net.loss(x)` where `net = self.unwrap()`."""
+    """`self.model` of `self.unwrap().loss(x)`, of `net.loss(x)` where `net = self.unwrap()`, and of a property."""
     func = node.func if isinstance(node, ast.Call) else None
     called = func.value if isinstance(func, ast.Attribute) else func
     if isinstance(called, ast.Name):
         bound = function.file.bindings(called.id, function.inner)
         value = bound[0].value if len(bound) == 1 and bound[0].kind == "value" else None
         called = value if isinstance(value, ast.expr) else None
+    if isinstance(called, ast.Attribute) and function.cls is not None:
+        kept = function.cls.find(own_attribute(called, function))
+        return _kept_inside(kept) if kept is not None and _is_property(kept) else None
     if not isinstance(called, ast.Call) or called.args or called.keywords:
         return None
     named = function.file.resolve(called.func, function.inner)
     return _kept_inside(named) if isinstance(named, Function) and named.cls is function.cls else None
+
+
+def _is_property(function: Function) -> bool:
+    return any(is_name(each, "property") for each in function.node.decorator_list)
 
 
 def _kept_inside(function: Function) -> ast.expr | None:
