@@ -8,8 +8,10 @@ from collections.abc import Collection, Iterator
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import before_methods, is_name, last_name
+from mlcheck.lint.sites.evaluation.without_gradients import blocks_without
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.model import Call, Class, Function
+from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Binding, Context
 
@@ -37,10 +39,10 @@ def graphless_terms(sites: Sites, severed: Spots) -> Iterator[Term]:
     for file in sites.mentioning([".backward("]):
         for call in file.calls("backward"):
             loss = _differentiated(call)
-            if call.function is None or loss is None:
-                continue
-            for value, context in _sums(file, loss, call):
-                yield from _told(file, call.function, value, context, severed)
+            if loss is not None:
+                text = call.function.text if call.function is not None else file.text
+                for value, context in _sums(file, loss, call):
+                    yield from _told(file, text, value, context, severed)
 
 
 def _differentiated(call: Call) -> ast.Name | None:
@@ -65,10 +67,9 @@ def _sums(file: File, loss: ast.Name, call: Call) -> Iterator[tuple[ast.expr, Co
             return
 
 
-def _told(file: File, function: Function, value: ast.expr, context: Context, severed: Spots) -> Iterator[Term]:
+def _told(file: File, text: str, value: ast.expr, context: Context, severed: Spots) -> Iterator[Term]:
     terms = list(_terms(value))
     cuts = {term.id: _cut(file, term, context, severed) for term in terms if isinstance(term, ast.Name)}
-    text = function.text
     live = [term for term in terms if cuts.get(last_name(term)) is None and not _is_constant(term)]
     if any(isinstance(node, ast.Attribute) and node.attr in (*_CUTS, "data") for node in ast.walk(value)):
         return  # a cut within the sum is there to be seen
@@ -81,19 +82,48 @@ def _told(file: File, function: Function, value: ast.expr, context: Context, sev
 
 
 def _quiet_call(file: File, term: ast.expr, context: Context) -> Place | None:
-    """The call, where the term is what a function gives that is decorated with `@torch.no_grad()`."""
+    """The call, where the term is what a function or a module gives that runs under `torch.no_grad()` as a whole."""
     made = last_above(file, term.id, term, context) if isinstance(term, ast.Name) else None
     call, where = (made.value, made.context) if made is not None else (term, context)
     if not isinstance(call, ast.Call):
         return None
     named = file.resolve(call.func, where)
-    if not isinstance(named, Function) or "set_grad_enabled" in named.text or "enable_grad" in named.text:
+    if not isinstance(named, Function):
+        made = origins(file, call.func, where)
+        node = made[0].node if len(made) == 1 else None
+        cls = made[0].file.resolve(node.func, made[0].context) if isinstance(node, ast.Call) else None
+        named = cls.find("forward") if isinstance(cls, Class) else None
+    if named is None or "set_grad_enabled" in named.text or "enable_grad" in named.text or not _asks_network(named):
         return None
-    for decorator in named.node.decorator_list:
+    return file.place(call, where) if _is_decorated(named) or _reads_without_gradients(named) else None
+
+
+def _is_decorated(function: Function) -> bool:
+    for decorator in function.node.decorator_list:
         manager = decorator.func if isinstance(decorator, ast.Call) and not decorator.args else decorator
-        if named.file.resolve(manager, named.defined.context) in _OFF and _asks_network(named):
-            return file.place(call, where)
-    return None
+        if function.file.resolve(manager, function.defined.context) in _OFF:
+            return True
+    return False
+
+
+def _reads_without_gradients(function: Function) -> bool:
+    """Whether all that it is given, and all that it asks of its object, is read under `with torch.no_grad():`."""
+    quiet = set(blocks_without(function.nodes))
+    given = set(function.parameters) - {function.receiver}
+    own = function.receiver
+    for node in function.nodes:
+        if node in quiet:
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in given:
+            return False
+        if (
+            isinstance(node, ast.Call)
+            and own
+            and isinstance(node.func, ast.Attribute)
+            and is_name(node.func.value, own)
+        ):
+            return False
+    return bool(quiet) and bool(given)
 
 
 def _asks_network(function: Function) -> bool:
