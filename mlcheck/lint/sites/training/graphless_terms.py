@@ -87,15 +87,21 @@ def _quiet_call(file: File, term: ast.expr, context: Context) -> Place | None:
     call, where = (made.value, made.context) if made is not None else (term, context)
     if not isinstance(call, ast.Call):
         return None
-    named = file.resolve(call.func, where)
-    if not isinstance(named, Function):
-        made = origins(file, call.func, where)
-        node = made[0].node if len(made) == 1 else None
-        cls = made[0].file.resolve(node.func, made[0].context) if isinstance(node, ast.Call) else None
-        named = cls.find("forward") if isinstance(cls, Class) else None
+    named = _run_by(file, call, where)
     if named is None or "set_grad_enabled" in named.text or "enable_grad" in named.text or not _asks_network(named):
         return None
     return file.place(call, where) if _is_decorated(named) or _reads_without_gradients(named) else None
+
+
+def _run_by(file: File, call: ast.Call, context: Context) -> Function | None:
+    """The function that a call runs: itself, or the `forward` of the module that is called."""
+    named = file.resolve(call.func, context)
+    if isinstance(named, Function):
+        return named
+    found = origins(file, call.func, context)
+    node = found[0].node if len(found) == 1 else None
+    cls = found[0].file.resolve(node.func, found[0].context) if isinstance(node, ast.Call) else None
+    return cls.find("forward") if isinstance(cls, Class) else None
 
 
 def _is_decorated(function: Function) -> bool:
