@@ -148,13 +148,17 @@ class SelfCopy:
 
 @dataclass(eq=False, slots=True)
 class Replaced:
-    """A module with parameters of its own became part of one, `within`, that an optimizer had been given before."""
+    """A module with parameters of its own became part of one, `within`, that an optimizer had been given before.
+
+    `whole`: where that is a list or dictionary of modules, it and what it is a part of.
+    """
 
     place: Place
     name: str
     key: Hashable
     optimizer: Optimizer
     within: Hashable
+    whole: frozenset[Hashable] = frozenset()
 
 
 @dataclass(eq=False, slots=True)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.data.lengths import ends_with_a_step
+from mlcheck.lint.sites.training.windows import begun_by_one
 from mlcheck.lint.training import steps_by_choice
 
 LOOKS_AT = "accumulated step"
@@ -13,6 +14,13 @@ LOOKS_AT = "accumulated step"
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len({step.place.spot for step in steps_by_choice(facts).values()})
     steps = steps_by_choice(facts)
+    for window in begun_by_one(facts.sites):
+        yield Finding(
+            "The batches are counted from 0: the first step takes one batch alone, and those after the last are left",
+            window.step.file.place(window.guard.test, window.step.context).location,
+            help="count from 1: `(i + 1) % n == 0`, and step once more where the loader ends",
+            related=(window.step.place.location,),
+        )
     flushed = {
         grads.place.spot
         for step in facts.steps

@@ -11,7 +11,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Function, canonical
 from mlcheck.lint.sites.training.optimizers import optimizers
-from mlcheck.lint.sites.weights.kept_averages import still_averages
+from mlcheck.lint.sites.weights.kept_averages import own_averages_left, still_averages
 from mlcheck.lint.sites.weights.unread_copies import unread_copies
 
 LOOKS_AT = "weight average"
@@ -34,7 +34,7 @@ class _Blend(NamedTuple):
 def check(facts: Facts) -> Iterator[Finding]:
     blends = [blend for file in facts.sites.mentioning([".parameters()"]) for blend in _blends(file.calls("zip"))]
     facts.sites.seen[LOOKS_AT] = len(blends)
-    for still in still_averages(facts.sites):
+    for still in (*still_averages(facts.sites), *own_averages_left(facts.sites)):
         yield Finding(
             f"Nothing calls `{still.name}.{still.move}(...)`: the average keeps the model's initial weights",
             still.made.place.location,

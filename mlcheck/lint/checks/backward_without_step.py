@@ -10,7 +10,7 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Backward, Facts, Step
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites import Call, Class, Sites
+from mlcheck.lint.sites import OPEN, Call, Class, Function, Sites
 from mlcheck.lint.sites.training.contexts_without_step import never_asked
 from mlcheck.lint.sites.training.optimizers import optimizers
 from mlcheck.lint.sites.training.overridden_steps import overridden_without_step
@@ -21,6 +21,7 @@ from mlcheck.lint.training import Optimizer
 
 LOOKS_AT = "backward pass"
 _ALL_OF_LIGHTNING = pattern(r"\b(\w+) = self\.optimizers\(")
+_ENGINES = ("ignite.engine.Engine", "ignite.engine.engine.Engine")
 _PRECISION = pattern(r"amp|scaler|fp16|bf16|half|precision|apex|autocast")
 
 
@@ -152,7 +153,7 @@ def _seen(facts: Facts) -> Iterator[Finding]:
             if optimizer is None or optimizer.place.spot in used or optimizer.handed_on or not optimizer.name:
                 continue
             before = first.setdefault(key, backward)
-            again = backward.when.later_turn(before.when) is not None or _is_in_step_of_framework(backward)
+            again = backward.when.later_turn(before.when) is not None or _is_in_step_of_framework(facts, backward)
             if key in told or not again or _may_step(facts, optimizer) or _has_heir(facts, backward, optimizer):
                 continue
             told.add(key)
@@ -166,9 +167,19 @@ def _has_heir(facts: Facts, backward: Backward, optimizer: Optimizer) -> bool:
     return any(heir is not None and heir.name == optimizer.name for heir in heirs)
 
 
-def _is_in_step_of_framework(backward: Backward) -> bool:
+def _is_in_step_of_framework(facts: Facts, backward: Backward) -> bool:
     """Whether a framework calls the method around it for each batch."""
-    return backward.place.symbol.rpartition(".")[2] in ("train_batch", "training_step")
+    if backward.place.symbol.rpartition(".")[2] in ("train_batch", "training_step"):
+        return True
+    for engine in facts.sites.calls(*_ENGINES):
+        given = engine.argument("process_function", 0)
+        named = engine.file.resolve(given, engine.context) if given is not None and given is not OPEN else None
+        if isinstance(named, Function) and (named.file.path, named.place(named.node.body[0]).symbol) == (
+            backward.place.path,
+            backward.place.symbol,
+        ):
+            return True
+    return False
 
 
 def _of_no_use(name: str, computed: Location, made: Location) -> Finding:

@@ -9,7 +9,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.latest import origin
-from mlcheck.lint.sites.origins import callers
+from mlcheck.lint.sites.origins import callers, given
 
 LOOKS_AT = "temporal difference"
 WORDS = ("gamma", "GAMMA", "discount", "DISCOUNT", "0.9")
@@ -27,8 +27,6 @@ _OFF = ("no_grad", "inference_mode", "set_grad_enabled")
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(WORDS):
-        if "torch" not in file.text:
-            continue
         for function in file.functions:
             yield from _in_function(file, function)
 
@@ -45,9 +43,9 @@ def _in_function(file: File, function: Function) -> Iterator[Finding]:
         call = _value_of_next(file, node, context)
         if call is None or _is_cut_later(function, node) or _is_maximised(function, node):
             continue
-        if not learns and not _is_handed_to_learner(function, node):
+        if not (learns and "torch" in file.text) and not _is_handed_to_learner(function, node):
             continue
-        name = ast.unparse(call.func)
+        name = ast.unparse(_network(call, function) or call.func)
         harm = "its graph is kept for nothing" if "target" in name else "the loss moves it as well"
         yield Finding(
             f"The target that is learnt from is computed by `{name}` with gradients: {harm}",
@@ -64,16 +62,21 @@ def _learns(function: Function) -> bool:
 def _is_handed_to_learner(function: Function, target: ast.BinOp) -> bool:
     """Whether the function returns the target, and all that call it learn from that as it is."""
     held = _held(function, target)
-    given = [line.value for line in function.all(ast.Return) if line.value is not None]
+    values = [line.value for line in function.all(ast.Return) if line.value is not None]
     returned = [
-        value for value in given if _is_made_of(value, target) or (isinstance(value, ast.Name) and value.id in held)
+        value for value in values if _is_made_of(value, target) or (isinstance(value, ast.Name) and value.id in held)
     ]
-    calls = list(callers(function.file.sites, function)) if len(returned) == len(given) == 1 else []
+    calls = list(callers(function.file.sites, function)) if len(returned) == len(values) == 1 else []
     return bool(calls) and all(call.function is not None and _learns_from(call.function, call.node) for call in calls)
 
 
 def _learns_from(function: Function, target: ast.Call) -> bool:
-    if not _learns(function) or "residual" in function.text or _is_switched_off_around(function):
+    if (
+        not _learns(function)
+        or "torch" not in function.file.text
+        or "residual" in function.text
+        or _is_switched_off_around(function)
+    ):
         return False
     return not (
         _is_under_no_grad(function, target) or _is_cut_later(function, target) or _is_maximised(function, target)
@@ -166,11 +169,36 @@ def _is_value(call: ast.Call, function: Function) -> bool:
     owned = isinstance(func, ast.Attribute) and is_name(func.value, function.receiver)
     if not owned and not isinstance(func, ast.Name):
         return False
+    asked = _network(call, function)
+    if asked is not None:
+        frozen = "target" in last_name(asked) and "requires_grad" in function.file.text
+        return not frozen and _comes_next(call.args[1], function)
     named = function.file.resolve(func, function.inner)
     if isinstance(named, str | Function) or (function.cls is not None and function.cls.find(last_name(func))):
         return False
     frozen = "target" in last_name(func) and "requires_grad" in function.file.text
-    return not frozen and bool(_NEXT.search(last_name(_plain(call.args[0])).lower()))
+    return not frozen and _comes_next(call.args[0], function)
+
+
+def _comes_next(state: ast.expr, function: Function) -> bool:
+    """`next_state`; a parameter that each call in sight gives such a one."""
+    name = last_name(_plain(state))
+    if _NEXT.search(name.lower()):
+        return True
+    held = list(given(function.file.sites, function, name)) if name in function.parameters else []
+    return bool(held) and all(_NEXT.search(last_name(_plain(each.node)).lower()) for each in held)
+
+
+def _network(call: ast.Call, function: Function) -> ast.expr | None:
+    """`self.critic` of `self.q(self.critic, state, action)`, where that function calls what it is given first."""
+    named = function.file.resolve(call.func, function.inner)
+    if not isinstance(named, Function) or len(call.args) < 2 or _is_switched_off_around(named):
+        return None
+    names = list(named.parameters)[1 if named.receiver else 0 :]
+    if not names or any(word in named.text for word in (*_OFF, "detach")):
+        return None
+    asked = any(isinstance(node, ast.Call) and is_name(node.func, names[0]) for node in named.nodes)
+    return call.args[0] if asked and isinstance(call.args[0], ast.Name | ast.Attribute) else None
 
 
 def _is_maximised(function: Function, target: ast.expr) -> bool:

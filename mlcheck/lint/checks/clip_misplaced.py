@@ -9,6 +9,7 @@ from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.training.clipping import after_step, before_backward, of_other_module
+from mlcheck.lint.sites.training.windows import clipped_in_each_turn
 
 Spot = tuple[str, int, int]
 
@@ -29,6 +30,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="clip the parameters that this optimizer was made with",
             related=(step.place.location,),
         )
+    for early, window in clipped_in_each_turn(facts.sites):
+        if not _measures(early):
+            yield Finding(
+                "This clips what is gathered so far after every batch, and not the sum that the optimizer steps on",
+                early.place.location,
+                help="clip once, behind the test that lets the optimizer step",
+                related=(window.step.place.location,),
+            )
     walks: dict[Spot, list[Clip]] = {}
     for clip in facts.clips:
         walks.setdefault(clip.place.spot, []).append(clip)

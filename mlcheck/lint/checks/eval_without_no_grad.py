@@ -23,6 +23,7 @@ from mlcheck.lint.sites.evaluation.without_gradients import stops_by_itself
 LOOKS_AT = "model call"
 _LEAF = pattern(r"requires_grad_\((?:True)?\)|requires_grad ?= ?True|stop_gradient ?= ?False")
 _OTHERS = pattern(r"^import (?:paddle|mindspore|jittor)\b", re.MULTILINE)
+_ASKS = ("backward", "autograd", "requires_grad", "enable_grad", "functional_call", "jacrev", "vjp")
 _GRAPH = ("grad_fn", "next_functions")
 
 
@@ -77,6 +78,7 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             or _is_told(forward)
             or helps_evaluation(forward)
             or _is_scored(facts, forward)
+            or _only_infers(facts, forward)
         ) and not (_is_measured(forward) or stops_by_itself(facts, forward)):
             found.setdefault(_whole(forward), {})[forward.place.spot] = forward
     for together in found.values():
@@ -165,6 +167,16 @@ def _is_collected(forward: Forward, nothing_trains: bool) -> bool:
     if "loader" not in ast.unparse(loop.node.iter).lower() or not (since or nothing_trains):
         return False
     return collects(loop.node, call)
+
+
+def _only_infers(facts: Facts, forward: Forward) -> bool:
+    """A loop of a program that loads its weights, calls `eval()` in this function, and asks for no gradient at all."""
+    loop = forward.loop
+    if facts.backwards or not forward.restored or not _is_repeated(forward) or loop is None or loop.split == "train":
+        return False
+    if any(mode.when is None or mode.when.calls != forward.when.calls for mode in forward.modes):
+        return False
+    return not any(True for _ in facts.sites.mentioning(_ASKS, tests=True))
 
 
 def _is_scored(facts: Facts, forward: Forward) -> bool:

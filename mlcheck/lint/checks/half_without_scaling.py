@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites import Call, Sites
+from mlcheck.lint.sites import Call, Function, Sites
+from mlcheck.lint.sites.entered_blocks import blocks_entering
+from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.training import Optimizer
 
 LOOKS_AT = "half-precision model"
@@ -84,16 +86,43 @@ def _is_float16(call: Call) -> bool:
 
 
 def _backward_of(call: Call) -> ast.Call | None:
-    """The `loss.backward()` of a name that is assigned in the `with` block, where an optimizer steps as well."""
-    nodes = call.function.nodes if call.function is not None else walk(call.file.module.source.tree)
-    block = next(
-        (n for n in nodes if isinstance(n, ast.With) and any(i.context_expr is call.node for i in n.items)), None
-    )
-    if block is None or not any(isinstance(n, ast.Call) and last_name(n.func) == "step" for n in nodes):
+    """The `loss.backward()` of a name that is assigned in the `with` block, where an optimizer steps as well.
+
+    Or of what is returned out of it, and named where the function is called.
+    """
+    for block in blocks_entering(call):
+        nodes = block.around or walk(call.file.module.source.tree)
+        inside = walk(block.node)
+        made = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        found = _differentiated(nodes, made, block.node.lineno)
+        if found is None and block.function is not None and _is_returned(block.function, inside, made):
+            found = _differentiated_outside(block.function)
+        if found is not None:
+            return found
+    return None
+
+
+def _is_returned(function: Function, inside: list[ast.AST], made: set[str]) -> bool:
+    given = list(returns(function))
+    return bool(given) and all(value in inside or (isinstance(value, ast.Name) and value.id in made) for value in given)
+
+
+def _differentiated_outside(function: Function) -> ast.Call | None:
+    """The backward of `loss = self.loss_of(batch)`."""
+    for caller in callers(function.file.sites, function):
+        names = set(caller.file.names_given(caller.node))
+        nodes = caller.function.nodes if caller.function is not None and caller.file is function.file else []
+        found = _differentiated(nodes, names, caller.node.lineno)
+        if found is not None:
+            return found
+    return None
+
+
+def _differentiated(nodes: list[ast.AST], names: set[str], line: int) -> ast.Call | None:
+    if not any(isinstance(node, ast.Call) and last_name(node.func) == "step" for node in nodes):
         return None
-    made = {n.id for n in walk(block) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
-            if isinstance(node.func.value, ast.Name) and node.func.value.id in made and node.lineno > block.lineno:
+            if isinstance(node.func.value, ast.Name) and node.func.value.id in names and node.lineno > line:
                 return node
     return None

@@ -38,9 +38,10 @@ def _keeps(name: str, added: Location, differentiated: Location) -> Finding:
 def _seen(facts: Facts) -> Iterator[Finding]:
     for kept in facts.training.kept:
         reached = [backward for backward in facts.backwards if not kept.calls.isdisjoint(backward.forwards)]
-        if not reached or any(backward.forwards != kept.calls for backward in reached):
+        if len({backward.place.spot for backward in reached}) != 1:
             continue
-        if len({backward.place.spot for backward in reached}) > 1 or not _is_itself_differentiated(kept, reached[0]):
+        whole = all(backward.forwards == kept.calls for backward in reached)
+        if not (_is_itself_differentiated(kept, reached[0]) if whole else _is_term_of(kept, reached)):
             continue
         file = facts.sites.at(kept.place.path)
         if file is not None and f"{kept.what}.detach_(" in file.text:
@@ -69,6 +70,11 @@ def _starts_anew(file: File, kept: Kept) -> bool:
 def _counts(loop: ast.For) -> bool:
     """`for _ in range(k)`."""
     return isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) == "range"
+
+
+def _is_term_of(kept: Kept, reached: list[Backward]) -> bool:
+    """Whether it is one of the terms of a loss that was differentiated before: `error` of `error + penalty`."""
+    return kept.trained and all(kept.calls < backward.forwards for backward in reached)
 
 
 def _is_itself_differentiated(kept: Kept, backward: Backward) -> bool:

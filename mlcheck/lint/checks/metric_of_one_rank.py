@@ -11,6 +11,7 @@ from mlcheck.lint.nodes import before_methods, is_name, last_name, walk
 from mlcheck.lint.sites import OPEN, Call, Class, File, Function, Sites
 from mlcheck.lint.sites.data.makers import made
 from mlcheck.lint.sites.evaluation.accelerated import of_one_process
+from mlcheck.lint.sites.evaluation.gathered import score_of_gathered
 from mlcheck.lint.sites.evaluation.without_gradients import blocks_without, evaluating_files, quiet_calls
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.loop_means import mean_over_loop
@@ -66,7 +67,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         return
     quiet = quiet_calls(facts)
     for function in _evaluations(facts, quiet):
-        if (share := _share(function, quiet) or _average(function, quiet)) is not None:
+        share: ast.expr | None = _share(function, quiet) or _average(function, quiet)
+        share = share or score_of_gathered(function, _loops(function, quiet))
+        if share is not None:
             yield Finding(
                 "Each rank evaluates its own part of the data, and this is the metric of that part alone",
                 function.place(share).location,

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call, Context
-from mlcheck.lint.sites.training.counting import are_alike, branches, meet
+from mlcheck.lint.sites import OPEN, Call, Context
+from mlcheck.lint.sites.origins import callers
+from mlcheck.lint.sites.training.counting import Branch, are_alike, branches, meet
 
 LOOKS_AT = "no_sync context"
 WORDS = ("no_sync",)
@@ -25,7 +26,9 @@ def check(facts: Facts) -> Iterator[Finding]:
             if _is_the_programs_own(call):
                 continue
             made = [step for step in file.calls("step") if step.place.spot in steps and _follows(step, call)]
-            if len(made) == 1 and _is_for_step(call, made[0]):
+            if len(made) != 1 or not _is_for_step(call, made[0]):
+                made = [step for step in _steps_of_callers(call) if step.place.spot in steps]
+            if len(made) == 1:
                 yield Finding(
                     "The gradients of the batch that the optimizer steps on are not exchanged: "
                     "each rank steps on its own, and the models drift apart",
@@ -54,6 +57,34 @@ def _is_for_step(call: Call, step: Call) -> bool:
         return False
     stepped = branches(step.context, loop)
     return are_alike(call.file, entered, stepped) or (bool(stepped) and meet(call.file, loop, entered, stepped))
+
+
+def _steps_of_callers(call: Call) -> Iterator[Call]:
+    """The steps behind the very test that a helper asks before it enters `no_sync`: `with syncing(model, last):`."""
+    entered = branches(call.context, None)
+    if call.function is None or len(entered) != 1:
+        return
+    asked, holds = entered[0].test, entered[0].holds
+    while isinstance(asked, ast.UnaryOp) and isinstance(asked.op, ast.Not):
+        asked, holds = asked.operand, not holds
+    names = list(call.function.parameters)
+    if not isinstance(asked, ast.Name) or asked.id not in names:
+        return
+    position = names.index(asked.id) - (1 if call.function.receiver else 0)
+    for caller in callers(call.file.sites, call.function):
+        given = caller.argument(asked.id, position)
+        loop = caller.loops[0] if caller.loops else None
+        if given is None or given is OPEN or loop is None or not _enters(caller):
+            continue
+        for step in caller.file.calls("step"):
+            if loop in step.loops and step.node.lineno > caller.node.lineno:
+                if are_alike(caller.file, [Branch(given, holds, caller.context)], branches(step.context, loop)):
+                    yield step
+
+
+def _enters(call: Call) -> bool:
+    blocks = call.function.all(ast.With) if call.function is not None else []
+    return any(item.context_expr is call.node for block in blocks for item in block.items)
 
 
 def _surrounds_all(call: Call) -> bool:

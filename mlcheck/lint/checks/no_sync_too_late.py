@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.entered_blocks import Block, blocks_entering
 from mlcheck.lint.sites.ranks import DDP
 
 LOOKS_AT = "distributed model"
@@ -30,27 +31,25 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _forward_before(call: Call) -> ast.Call | None:
     """The call of the model above `with model.no_sync(): loss.backward()`, where nothing but that stands inside."""
-    owner = call.owner
-    entered = next(
-        (node for node in _withs(call) if any(call.node in walk(item.context_expr) for item in node.items)), None
-    )
-    if owner is None or entered is None or call.function is None:
-        return None
-    inside = [node for line in entered.body for node in walk(line) if isinstance(node, ast.Call)]
-    names = [last_name(node.func) for node in inside]
-    if "backward" not in names or any(name not in _AFTER_FORWARD for name in names):
-        return None
-    decided = {
-        node
-        for block in _withs(call)
-        if block.lineno < entered.lineno and any("no_sync" in ast.unparse(item.context_expr) for item in block.items)
-        for node in walk(block)
-    }
-    for node in call.function.nodes:
-        if isinstance(node, ast.Call) and node.lineno < entered.lineno and ast.unparse(node.func) == ast.unparse(owner):
-            return node if node not in decided else None
+    owner = ast.unparse(call.owner) if call.owner is not None else ""
+    for block in blocks_entering(call) if owner else ():
+        inside = [node for line in block.node.body for node in walk(line) if isinstance(node, ast.Call)]
+        names = [last_name(node.func) for node in inside]
+        if "backward" not in names or any(name not in _AFTER_FORWARD for name in names):
+            continue
+        if block.function is not call.function and not owner.startswith("self."):
+            continue  # by another name there
+        decided = set(_decided(call, block))
+        for node in block.around:
+            if isinstance(node, ast.Call) and node.lineno < block.node.lineno:
+                if ast.unparse(node.func) == owner:
+                    return node if node not in decided else None
     return None
 
 
-def _withs(call: Call) -> list[ast.With]:
-    return [node for node in call.function.nodes if isinstance(node, ast.With)] if call.function is not None else []
+def _decided(call: Call, entered: Block) -> Iterator[ast.AST]:
+    """What stands under `no_sync` above that block."""
+    for other in call.file.calls("no_sync"):
+        for block in blocks_entering(other):
+            if block.function is entered.function and block.node.lineno < entered.node.lineno:
+                yield from walk(block.node)

@@ -61,7 +61,7 @@ def _replaced(facts: Facts) -> Iterator[Finding]:
         later = (other for other in facts.training.optimizers.values() if _is_later(other, replaced.key))
         if made.key not in stepped or made.handed_on:
             continue
-        if replaced.key not in trained and replaced.within not in unknown:
+        if replaced.key not in trained and replaced.within not in unknown and trained.isdisjoint(replaced.whole):
             continue
         if any(other.owners == made.owners or not other.owners or replaced.key in other.owners for other in later):
             continue

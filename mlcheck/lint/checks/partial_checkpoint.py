@@ -13,7 +13,7 @@ from mlcheck.lint.sites.origins import callers, origins
 from mlcheck.lint.sites.weights.checkpoint_keys import goes_on, hands_on, keys_read, loaded
 from mlcheck.lint.sites.weights.resuming import epochs_begun_anew, is_for_looking, loaded_before_made
 from mlcheck.lint.sites.weights.saved_states import under_other_names
-from mlcheck.lint.sites.weights.unsaved_states import unsaved_states
+from mlcheck.lint.sites.weights.unsaved_states import asked_by_other_names, unsaved_states
 
 LOOKS_AT = "checkpoint save"
 _STATEFUL = tuple(f"torch.optim.{name}" for name in ("Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad"))
@@ -49,6 +49,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             saved_table.place.location,
             help=f'save the state under `"{key}"`, as it is loaded',
             related=(read.location,),
+        )
+    for read, asked, saved_table, kept in asked_by_other_names(facts.sites):
+        yield Finding(
+            f"`{asked}` is never saved: the state that is kept as `{kept}` is not loaded when the run is resumed",
+            read.location,
+            help=f'load it from `"{kept}"`, where it is saved',
+            related=(saved_table.place.location,),
         )
     without = list(_resumed_without_optimizer(facts.sites))
     told = {(finding.location.path, finding.location.symbol) for finding in without}

@@ -13,6 +13,7 @@ from mlcheck.lint.sites.layers.surely_modules import has_module, is_surely_modul
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.settings import setting
 from mlcheck.lint.sites.training.freezing import compared, of_copies, unread_names
+from mlcheck.lint.sites.training.frozen_names import named_nowhere
 
 LOOKS_AT = "frozen parameter"
 
@@ -44,6 +45,12 @@ def check(facts: Facts) -> Iterator[Finding]:
             f"No parameter is called `{name}`: that is the module, and this freezes nothing",
             place.location,
             help=f'ask for the beginning of the name: `name.startswith("{name}.")`',
+        )
+    for place, word, holder in named_nowhere(facts.sites):
+        yield Finding(
+            f"No parameter of this `{holder}` has a name that begins with `{word}`: this changes nothing",
+            place.location,
+            help="print the names that `named_parameters()` gives, and ask for the beginning of one of these",
         )
     for place, name in unread_names(facts.sites):
         yield Finding(

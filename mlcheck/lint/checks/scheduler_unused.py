@@ -8,11 +8,12 @@ from itertools import chain
 from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import last_name, loads, reads_of, walk
-from mlcheck.lint.sites import Binding, Call, Class, File, Function, canonical
+from mlcheck.lint.sites import Call, Class, File, Function
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.training.lightning_schedules import never_moved
-from mlcheck.lint.sites.training.optimizers import OPTIMIZERS, SCHEDULERS, around, optimizers
+from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.sites.training.read_elsewhere import is_read_in, is_spoken, leaves_be, only_asked
+from mlcheck.lint.sites.training.replaced_optimizers import kept_by_name, kept_by_object
 from mlcheck.lint.sites.training.twin_schedules import given_another
 from mlcheck.lint.training import Optimizer, Scheduler
 from mlcheck.lint.values import owner_key
@@ -76,56 +77,13 @@ def _by_hand(facts: Facts) -> Iterator[Finding]:
 
 def _left_behind(facts: Facts) -> Iterator[Finding]:
     """The optimizer's name is given to a new one while training, and the scheduler is still that of the first."""
-    for made in facts.sites.once(optimizers):
-        names = made.file.names_given(made.node)
-        bindings = made.file.bindings(names[0], made.context) if len(names) == 1 else []
-        for call in _schedulers_of(made, names[0]) if len(bindings) > 1 else ():
-            (scheduler,) = call.file.names_given(call.node)
-            renewed = next((b for b in bindings if _takes_over(b, call, made)), None)
-            stepped = [s for s in call.file.calls("step") if _owner(s) == scheduler and s.function is call.function]
-            last = max((getattr(b.node, "lineno", 0) for b in call.file.bindings(scheduler, call.context)), default=0)
-            if renewed is None or last > renewed.node.lineno:  # type: ignore[attr-defined]
-                continue
-            after = next((s for s in stepped if s.node.lineno > renewed.node.lineno), None)  # type: ignore[attr-defined]
-            if after is not None:
-                yield Finding(
-                    f"`{scheduler}` moves the learning rate of the first `{names[0]}`; a new one has taken its place",
-                    call.place.location,
-                    help="make the scheduler anew, of the new optimizer",
-                    related=(made.file.place(renewed.node, made.context).location, after.place.location),
-                )
-
-
-def _schedulers_of(made: Call, optimizer: str) -> Iterator[Call]:
-    """The schedulers of this optimizer, made beneath it and under no condition."""
-    for call in made.file.calls(*SCHEDULERS):
-        first = call.argument("optimizer", 0)
-        named = call.file.resolve(call.node.func, call.context)
-        if not isinstance(named, str) or not named.startswith("torch.optim.lr_scheduler."):
-            continue
-        if not isinstance(first, ast.Name) or first.id != optimizer or call.context is not made.context:
-            continue
-        if call.node.lineno > made.node.lineno and len(call.file.names_given(call.node)) == 1:
-            yield call
-
-
-def _takes_over(binding: Binding, scheduler: Call, made: Call) -> bool:
-    """Whether it makes another of torch's optimizers below the scheduler."""
-    named = made.file.resolve(getattr(binding.value, "func", None), binding.context)
-    return (
-        binding.kind == "value"
-        and isinstance(named, str)
-        and canonical(named).startswith("torch.optim.")
-        and named.rpartition(".")[2] in OPTIMIZERS
-        and getattr(binding.node, "lineno", 0) > scheduler.node.lineno
-        and scheduler.context in binding.context.outwards()
-        and made.file.function_around(binding.context) is made.function
-    )
-
-
-def _owner(call: Call) -> str:
-    func = call.node.func
-    return func.value.id if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) else ""
+    for kept in (*kept_by_name(facts.sites), *kept_by_object(facts.sites)):
+        yield Finding(
+            f"`{kept.name}` moves the learning rate of the first `{kept.optimizer}`; a new one has taken its place",
+            kept.scheduler.place.location,
+            help="make the scheduler anew, of the new optimizer",
+            related=(kept.renewed.location,),
+        )
 
 
 def _trains(facts: Facts, scheduler: Scheduler) -> bool:

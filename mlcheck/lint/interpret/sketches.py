@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mlcheck.lint.sites.scopes import Context, Defined
 
 TRAINING = frozenset(["backward", "manual_backward"])
-EVALUATING = frozenset(["eval", "train", "no_grad", "inference_mode", "set_grad_enabled"])
+EVALUATING = frozenset(["eval", "train", "no_grad", "inference_mode", "set_grad_enabled", "trace"])
 _MODES = frozenset(["eval", "train"])
 _WITHOUT_GRADIENT = frozenset(["no_grad", "inference_mode"])
 _LOSSES = frozenset(["kl_div", "cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits"])
@@ -80,6 +80,7 @@ def sketches(file: File, defined: Set[str]) -> dict[ast.AST, Sketch]:
     for name, calls in file.walk.calls.items():
         loss = is_loss_name(name)
         told, judged = name in _TELLING or loss, name in TRAINING or name in criteria
+        judged |= name == "trace" and "torch.jit" in file.text
         scored |= loss
         for call, context in calls:
             outer = _around(context, found, around)

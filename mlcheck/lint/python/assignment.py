@@ -9,7 +9,7 @@ from mlcheck.core.dataclasses import replace
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.python import arithmetic, attributes
-from mlcheck.lint.pytorch import cuts, freezing, keeping, modes, snapshots
+from mlcheck.lint.pytorch import cuts, freezing, holding, keeping, modes, snapshots
 from mlcheck.lint.shapes import rules as shape_rules
 from mlcheck.lint.values import (
     TRUE,
@@ -88,6 +88,7 @@ def assign(m: Machine, target: ast.expr, value: Value) -> None:
             if index is not None:
                 containers.store_item(m, owner, index, value)
                 if modes.is_module(owner):  # `self.heads["mask"] = nn.Linear(...)`, of a `ModuleDict`
+                    holding.put_among(m, owner, value, target)
                     modes.adopt(m, owner, value)
             if isinstance(owner, Symbol) and modes.is_module(value):
                 freezing.freed_unseen(m)

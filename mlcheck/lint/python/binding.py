@@ -6,8 +6,8 @@ import ast
 
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python import strangers
-from mlcheck.lint.values import Args, Function, Kwargs, Table, Tuple, Value
+from mlcheck.lint.python import attributes, strangers
+from mlcheck.lint.values import Args, Function, Kwargs, Object, Table, Tuple, Value
 
 
 def bind(m: Machine, function: Function, args: Args, kwargs: Kwargs) -> None:
@@ -24,6 +24,8 @@ def bind(m: Machine, function: Function, args: Args, kwargs: Kwargs) -> None:
         else:
             value = _named_or_default(m, function, parameter, default, named, more)
         m.bind(parameter.arg, value)
+        if isinstance(value, Object) and value.type.startswith("torch.optim."):
+            attributes.name_object(m, value, parameter.arg)  # `make_trainer(net, Adam(net.parameters()))`
     if spec.vararg is not None:
         rest = given[len(positional) :]
         m.bind(spec.vararg.arg, Tuple(tuple(rest), more is not None))

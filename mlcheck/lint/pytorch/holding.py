@@ -114,6 +114,16 @@ def possible_owners(m: Machine, optimizer: Value) -> frozenset[Hashable]:
     return frozenset(found)
 
 
+def put_among(m: Machine, owner: Value, value: Value, node: ast.AST) -> None:
+    """`self.heads.append(value)`, `self.heads[name] = value`: the same of a list or dictionary of modules."""
+    name = m.store.get(("name", owner.id)) if isinstance(owner, Object) else None
+    put(m, owner, name or "it", value, None, node)
+    whole = frozenset(modes.ancestors(m, owner_key(owner)))
+    for replaced in m.facts.training.replaced[-1:]:
+        if isinstance(value, Object) and replaced.key == value.id:
+            replaced.whole = whole
+
+
 def put(m: Machine, owner: Value, name: str, value: Value, before: Value | None, node: ast.AST) -> None:
     """`owner.name = value`: parameters that come after the optimizer are not in it."""
     optimizers = m.store.get(("optimizers",)) or ()

@@ -137,8 +137,10 @@ def _added_to_item(
     owner = last_name(target.value)
     if loop is None or not owner or any(cell[-1] == owner for cell in m.store.changed(loop.mark)):
         return
-    stored = (each for each in walk(loop.node) if isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Store))
-    if not any(last_name(each.value) == owner and each is not target for each in stored):
+    inside = walk(loop.node)
+    grown = {each.target for each in inside if isinstance(each, ast.AugAssign)}
+    stored = (each for each in inside if isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Store))
+    if not any(last_name(each.value) == owner and each is not target and each not in grown for each in stored):
         _keep(m, _at_call(m, node, loop), ast.unparse(target), calls, ast.unparse(node.value), change)
 
 

@@ -19,6 +19,7 @@ from mlcheck.lint.pytorch import (
     gradients,
     graph,
     heads,
+    holding,
     keeping,
     modes,
     modules,
@@ -146,7 +147,7 @@ def _module(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs: K
             return modules.call_unknown(m, owner, args, kwargs, node)
         case "append" | "add_module" | "register_module" | "extend" | "insert":
             if isinstance(owner, Object):
-                return _add_module(m, owner, name, args)
+                return _add_module(m, owner, name, args, node)
     precision.converted(m, key, name, args, kwargs, node)
     if name.startswith(_EXCHANGES):
         freezing.freed_unseen(m)
@@ -162,9 +163,10 @@ def _module(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs: K
     return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
 
 
-def _add_module(m: Machine, owner: Object, name: str, args: Args) -> Value:
+def _add_module(m: Machine, owner: Object, name: str, args: Args, node: ast.AST) -> Value:
     if name == "append" and args:
         containers.append(m, owner, args[0])
+        holding.put_among(m, owner, args[0], node)
         modes.adopt(m, owner, args[0])
     elif name in ("add_module", "register_module") and len(args) == 2:
         label = args[0].value if isinstance(args[0], Const) else f"?{m.fresh()}"  # `add_module(f"block{i}", ...)`

@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import is_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.scopes import Context
@@ -34,6 +34,7 @@ def renumbered(file: File, node: ast.AST, context: Context) -> Iterator[Finding]
     if chosen is None or any(_sets(other, ast.unparse(chosen)) and other.lineno > line for other in nodes):
         return
     yield from _chosen_again(file, node, context, chosen)
+    yield from _asked_again(file, node, context, chosen)
     for other in nodes:
         if not isinstance(other, ast.JoinedStr) or len(other.values) != 2 or other.lineno < line:
             continue
@@ -58,6 +59,23 @@ def _chosen_again(file: File, node: ast.AST, context: Context, chosen: ast.expr)
         if same and call.node.lineno > getattr(node, "lineno", 0) and not call.context.excludes(context):
             yield Finding(
                 f"There is no GPU `{ast.unparse(given)}`: one is visible, counted anew from 0",
+                call.place.location,
+                help="use GPU 0, or leave `CUDA_VISIBLE_DEVICES` alone",
+                related=(file.place(node, context).location,),
+            )
+
+
+def _asked_again(file: File, node: ast.AST, context: Context, chosen: ast.expr) -> Iterator[Finding]:
+    """`torch.device("cuda", args.gpu)` and `model.cuda(args.gpu)`, where that GPU is the only visible one."""
+    for call in file.calls("device", "cuda"):
+        last = last_name(call.node.func)
+        of_torch = file.called(call.node, call.context) == "torch.device" and call.constant("type", 0) == "cuda"
+        given = call.argument("index", 1) if of_torch else call.argument("device", 0) if last == "cuda" else None
+        if given is None or ast.unparse(given) != ast.unparse(chosen) or call.context.excludes(context):
+            continue
+        if call.function is file.function_around(context) and call.node.lineno > getattr(node, "lineno", 0):
+            yield Finding(
+                f"`{ast.unparse(given)}` is not that GPU: the visible ones are counted anew, from 0",
                 call.place.location,
                 help="use GPU 0, or leave `CUDA_VISIBLE_DEVICES` alone",
                 related=(file.place(node, context).location,),
@@ -94,14 +112,34 @@ def _beyond(file: File, node: ast.AST, context: Context, visible: str) -> Iterat
         return
     count, line = len(visible.split(",")), getattr(node, "lineno", 0)
     for other in walk(_scope(file, context)):
-        match = _DEVICE.fullmatch(str(other.value)) if _is_text(other) and other.lineno > line else None
-        if match is not None and int(match[1]) >= count:
+        named = _numbered(other) if getattr(other, "lineno", 0) > line else None
+        if named is not None and named[1] >= count:
             yield Finding(
-                f"There is no `{match[0]}`: {count} GPU{'s are' if count > 1 else ' is'} visible, counted anew from 0",
+                f"There is no `{named[0]}`: {count} GPU{'s are' if count > 1 else ' is'} visible, counted anew from 0",
                 file.place(other, context).location,
                 help=f"use a number below {count}, or leave `CUDA_VISIBLE_DEVICES` alone",
                 related=(file.place(node, context).location,),
             )
+
+
+def _numbered(node: ast.AST) -> tuple[str, int] | None:
+    """`cuda:3` and 3 of `"cuda:3"`, `set_device(3)`, `model.cuda(3)` and `DataParallel(model, device_ids=[2, 3])`."""
+    if _is_text(node):
+        match = _DEVICE.fullmatch(str(node.value))
+        return (match[0], int(match[1])) if match is not None else None
+    if not isinstance(node, ast.Call):
+        return None
+    last = last_name(node.func)
+    given = [word.value for word in node.keywords if word.arg == "device_ids"] if last.endswith("DataParallel") else []
+    if (last == "cuda" and isinstance(node.func, ast.Attribute)) or last == "set_device":
+        given = node.args[:1]
+    numbers = [
+        part.value
+        for each in given
+        for part in (each.elts if isinstance(each, ast.List | ast.Tuple) else [each])
+        if isinstance(part, ast.Constant) and type(part.value) is int
+    ]
+    return (f"cuda:{max(numbers)}", max(numbers)) if numbers else None
 
 
 def _is_text(node: ast.AST) -> TypeGuard[ast.Constant]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import latest
+from mlcheck.lint.sites.model import Function
 from mlcheck.lint.sites.origins import given
 from mlcheck.lint.sites.scopes import Context
 
@@ -40,6 +42,19 @@ def gathered(file: File, node: ast.expr, context: Context) -> Gathered | None:
             return None
         listed |= further.listed
         found = Gathered(further.file, further.node, further.context)
+    return None
+
+
+def score_of_gathered(function: Function, loops: Iterable[ast.For]) -> ast.Call | None:
+    """`roc_auc_score(labels, scores)` of lists that one of the loops has filled, batch by batch."""
+    inside = {id(node) for loop in loops for node in walk(loop)}
+    for node in function.nodes if inside else ():
+        if not isinstance(node, ast.Call) or len(node.args) < 2 or id(node) in inside:
+            continue
+        if function.file.called(node, function.inner).startswith("sklearn.metrics."):
+            found = [gathered(function.file, arg, function.inner) for arg in node.args[:2]]
+            if any(each is not None and id(each.node) in inside for each in found):
+                return node
     return None
 
 

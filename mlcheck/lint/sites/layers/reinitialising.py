@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.layers.initialising import asked_for, fills, has_any
 from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.project import Sites
@@ -72,6 +73,9 @@ def _has_any(function: Function, made: ast.expr, kinds: set[str]) -> bool:
     if function.cls is not None:
         return has_any(function.cls, made, kinds)
     named = function.file.resolve(made.func, function.inner) if isinstance(made, ast.Call) else None
+    if named == "torch.nn.Sequential":
+        layers = {last_name(node.func) for node in walk(made) if isinstance(node, ast.Call)}
+        return not kinds or not kinds.isdisjoint(layers)
     return isinstance(named, Class) and has_any(named, made, kinds)
 
 

@@ -109,8 +109,16 @@ def _goes_through_modules(file: File, loop: ast.For, context: Context, depth: in
 def _constants(file: File, node: ast.expr, context: Context) -> list[str]:
     """The strings that a name may hold."""
     loops = _loops(file, node, context)
-    displays = [origin.node for loop, where in loops for origin in origins(file, loop.iter, where)]
+    displays = [_by_default(origin) for loop, where in loops for origin in origins(file, loop.iter, where)]
     items = [item for over in displays for item in (over.elts if isinstance(over, ast.List | ast.Tuple) else [over])]
     items = items if loops else [node]
     known = [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
     return known if len(known) == len(items) else []
+
+
+def _by_default(origin: Origin) -> ast.expr:
+    """What a parameter holds that no call in sight gives: its default."""
+    node = origin.node
+    function = origin.file.function_around(origin.context)
+    default = function.parameters.get(node.id) if function is not None and isinstance(node, ast.Name) else None
+    return node if default is None else default

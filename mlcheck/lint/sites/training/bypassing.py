@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mlcheck.lint.facts import Place
 from mlcheck.lint.names import canonical
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.layers.modules import holds_parameters
 from mlcheck.lint.sites.model import Call, Class, Function
@@ -16,6 +16,7 @@ from mlcheck.lint.sites.origins import Origin, callers, origins, returns
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.ranks import DDP
 
+_ASKED = ("hasattr", "isinstance", "getattr")
 _WITHOUT_GRADIENT = ("no_grad", "inference_mode", "set_grad_enabled", "no_sync")
 
 
@@ -30,8 +31,9 @@ class Bypassed(NamedTuple):
 
 def bypassed(sites: Sites) -> Iterator[Bypassed]:
     """Calls inside a wrapper that was handed over, in training, where nobody calls the wrapper itself."""
-    opening = [function for file in sites.mentioning([".module"]) for function in file.functions if _opened(function)]
-    words = [".module", *(f"{function.name}(" for function in opening)]
+    files = list(sites.mentioning([".module"]))
+    opening = [each for file in files for each in file.functions if _opened(each) or _kept_inside(each) is not None]
+    words = [".module", *(f"{each.name}{'' if _is_property(each) else '('}" for each in opening)]
     for file in sites.mentioning(words):
         if "all_reduce" in file.text and ".grad" in file.text:
             continue  # which may average the gradients by hand
@@ -39,10 +41,11 @@ def bypassed(sites: Sites) -> Iterator[Bypassed]:
             if not any(word in function.text for word in words):
                 continue
             for node in function.nodes:
-                owner = _inside(node) or _inside_by_name(function, node)
+                owner = _inside(node) or _inside_by_name(function, node) or _inside_by_method(function, node)
                 if owner is None or not isinstance(node, ast.Call) or not node.args:
                     continue
-                if not _is_given(function, owner) or _is_without_gradient(function, node):
+                known = _is_given(function, owner) or (_inside(node) is None and _is_wrapped_by_object(function, owner))
+                if not known or _is_without_gradient(function, node):
                     continue
                 wraps, name = origins(file, owner, function.inner), ast.unparse(owner)
                 found = _bypassed_of(wraps, node, name)
@@ -63,9 +66,16 @@ def _is_given(function: Function, owner: ast.expr) -> bool:
         return False
     given = list[ast.expr | None]()
     for node in walk(function.cls.node):
-        given += node.args if isinstance(node, ast.Call) else []
+        given += node.args if isinstance(node, ast.Call) and last_name(node.func) not in _ASKED else []
         given += [node.value] if isinstance(node, ast.Assign | ast.Return | ast.keyword) else []
     return not any(part is not None and ast.unparse(part) == ast.unparse(owner) for part in given)
+
+
+def _is_wrapped_by_object(function: Function, owner: ast.expr) -> bool:
+    """`self.ddp = DistributedDataParallel(net)`, once."""
+    name = own_attribute(owner, function)
+    sets = function.cls.attribute(name) if function.cls is not None and name else []
+    return len(sets) == 1 and canonical(sets[0][0].file.called(sets[0][1].value, sets[0][1].context)) == DDP
 
 
 def _is_without_gradient(function: Function, call: ast.AST) -> bool:
@@ -102,17 +112,49 @@ def _inside_by_name(function: Function, node: ast.AST) -> ast.expr | None:
     return None
 
 
+def _inside_by_method(function: Function, node: ast.AST) -> ast.expr | None:
+    """`self.model` of `self.unwrap().loss(x)`, of `net.loss(x)` where `net = self.unwrap()`, and of a property."""
+    func = node.func if isinstance(node, ast.Call) else None
+    called = func.value if isinstance(func, ast.Attribute) else func
+    if isinstance(called, ast.Name):
+        bound = function.file.bindings(called.id, function.inner)
+        value = bound[0].value if len(bound) == 1 and bound[0].kind == "value" else None
+        called = value if isinstance(value, ast.expr) else None
+    if isinstance(called, ast.Attribute) and function.cls is not None:
+        kept = function.cls.find(own_attribute(called, function))
+        return _kept_inside(kept) if kept is not None and _is_property(kept) else None
+    if not isinstance(called, ast.Call) or called.args or called.keywords:
+        return None
+    named = function.file.resolve(called.func, function.inner)
+    return _kept_inside(named) if isinstance(named, Function) and named.cls is function.cls else None
+
+
+def _is_property(function: Function) -> bool:
+    return any(is_name(each, "property") for each in function.node.decorator_list)
+
+
+def _kept_inside(function: Function) -> ast.expr | None:
+    """`self.model` of a method that returns `self.model.module`, or `self.model` where it has none."""
+    arms = _arms(function) if function.receiver and len(function.parameters) == 1 else []
+    inner = [arm.value for arm in arms if isinstance(arm, ast.Attribute) and arm.attr == "module"]
+    owner = inner[0] if len(inner) == 1 and own_attribute(inner[0], function) else None
+    if owner is None or {ast.unparse(arm) for arm in arms} - {ast.unparse(owner), f"{ast.unparse(owner)}.module"}:
+        return None
+    return owner
+
+
 def _opened(function: Function) -> bool:
     """Whether it returns what is inside its argument: `net.module if hasattr(net, "module") else net`."""
-    names, found = list(function.parameters), list(returns(function))
-    if len(names) != 1 or not 1 <= len(found) <= 2:
-        return False
-    arms = {
-        ast.unparse(arm)
-        for each in found
-        for arm in ([each.body, each.orelse] if isinstance(each, ast.IfExp) else [each])
-    }
-    return f"{names[0]}.module" in arms and arms <= {f"{names[0]}.module", names[0]}
+    names, arms = list(function.parameters), {ast.unparse(arm) for arm in _arms(function)}
+    return len(names) == 1 and f"{names[0]}.module" in arms and arms <= {f"{names[0]}.module", names[0]}
+
+
+def _arms(function: Function) -> list[ast.expr]:
+    """What it may return; nothing where that is more than a choice of two."""
+    found = list(returns(function))
+    if not 1 <= len(found) <= 2:
+        return []
+    return [arm for each in found for arm in ([each.body, each.orelse] if isinstance(each, ast.IfExp) else [each])]
 
 
 def _bypassed_of(wraps: list[Origin], call: ast.Call, name: str) -> list[Origin]:
@@ -146,6 +188,10 @@ def _unmoved(node: ast.expr) -> ast.expr:
 
 def _runs_layers(cls: Class, name: str) -> bool:
     method = cls.find(name)
+    if method is not None and name != "forward":
+        calls = (node.func for node in method.nodes if isinstance(node, ast.Call))
+        if any(is_name(func, method.receiver) for func in calls) and _runs_layers(cls, "forward"):
+            return True
     for node in method.nodes if method is not None else ():
         sets = cls.attribute(own_attribute(node.func, method)) if isinstance(node, ast.Call) else []
         made = sets[0][1].value if len(sets) == 1 else None

@@ -7,13 +7,16 @@ from collections.abc import Collection, Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import before_methods, last_name
+from mlcheck.lint.nodes import before_methods, is_name, last_name
+from mlcheck.lint.sites.evaluation.without_gradients import blocks_without
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.model import Call, Class, Function
+from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Binding, Context
 
 _CUTS = frozenset(["detach", "item"])
+_OFF = ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad")
 _KEEPING = frozenset(["cpu", "mean", "sum", "to", "cuda", "float"])
 _OPTIONS = frozenset(["args", "opt", "opts", "cfg", "config", "conf", "hparams", "params", "options"])
 _NUMBERS = frozenset(
@@ -36,10 +39,10 @@ def graphless_terms(sites: Sites, severed: Spots) -> Iterator[Term]:
     for file in sites.mentioning([".backward("]):
         for call in file.calls("backward"):
             loss = _differentiated(call)
-            if call.function is None or loss is None:
-                continue
-            for value, context in _sums(file, loss, call):
-                yield from _told(file, call.function, value, context, severed)
+            if loss is not None:
+                text = call.function.text if call.function is not None else file.text
+                for value, context in _sums(file, loss, call):
+                    yield from _told(file, text, value, context, severed)
 
 
 def _differentiated(call: Call) -> ast.Name | None:
@@ -64,24 +67,92 @@ def _sums(file: File, loss: ast.Name, call: Call) -> Iterator[tuple[ast.expr, Co
             return
 
 
-def _told(file: File, function: Function, value: ast.expr, context: Context, severed: Spots) -> Iterator[Term]:
+def _told(file: File, text: str, value: ast.expr, context: Context, severed: Spots) -> Iterator[Term]:
     terms = list(_terms(value))
     cuts = {term.id: _cut(file, term, context, severed) for term in terms if isinstance(term, ast.Name)}
-    text = function.text
     live = [term for term in terms if cuts.get(last_name(term)) is None and not _is_constant(term)]
     if any(isinstance(node, ast.Attribute) and node.attr in (*_CUTS, "data") for node in ast.walk(value)):
         return  # a cut within the sum is there to be seen
     for name, cut in cuts.items():
         if cut is not None and live and f"{name}.backward(" not in text:
             yield Term(name, file.place(cut, context), file.place(value, context))
+    quiet = [(term, call) for term in terms if (call := _quiet_call(file, term, context)) is not None]
+    if len(quiet) < len(live):
+        yield from (Term(ast.unparse(term), call, file.place(value, context)) for term, call in quiet)
+
+
+def _quiet_call(file: File, term: ast.expr, context: Context) -> Place | None:
+    """The call, where the term is what a function or a module gives that runs under `torch.no_grad()` as a whole."""
+    made = last_above(file, term.id, term, context) if isinstance(term, ast.Name) else None
+    call, where = (made.value, made.context) if made is not None else (term, context)
+    if not isinstance(call, ast.Call):
+        return None
+    named = _run_by(file, call, where)
+    if named is None or "set_grad_enabled" in named.text or "enable_grad" in named.text or not _asks_network(named):
+        return None
+    return file.place(call, where) if _is_decorated(named) or _reads_without_gradients(named) else None
+
+
+def _run_by(file: File, call: ast.Call, context: Context) -> Function | None:
+    """The function that a call runs: itself, or the `forward` of the module that is called."""
+    named = file.resolve(call.func, context)
+    if isinstance(named, Function):
+        return named
+    found = origins(file, call.func, context)
+    node = found[0].node if len(found) == 1 else None
+    cls = found[0].file.resolve(node.func, found[0].context) if isinstance(node, ast.Call) else None
+    return cls.find("forward") if isinstance(cls, Class) else None
+
+
+def _is_decorated(function: Function) -> bool:
+    for decorator in function.node.decorator_list:
+        manager = decorator.func if isinstance(decorator, ast.Call) and not decorator.args else decorator
+        if function.file.resolve(manager, function.defined.context) in _OFF:
+            return True
+    return False
+
+
+def _reads_without_gradients(function: Function) -> bool:
+    """Whether all that it is given, and all that it asks of its object, is read under `with torch.no_grad():`."""
+    quiet = set(blocks_without(function.nodes))
+    given = set(function.parameters) - {function.receiver}
+    own = function.receiver
+    for node in function.nodes:
+        if node in quiet:
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in given:
+            return False
+        if (
+            isinstance(node, ast.Call)
+            and own
+            and isinstance(node.func, ast.Attribute)
+            and is_name(node.func.value, own)
+        ):
+            return False
+    return bool(quiet) and bool(given)
+
+
+def _asks_network(function: Function) -> bool:
+    """Whether it calls what it was given or what its object holds: there is something that could learn."""
+    own = set(function.parameters)
+    for node in function.all(ast.Call):
+        func = node.func
+        if isinstance(func, ast.Name) and func.id in own:
+            return True
+        if isinstance(func, ast.Attribute) and is_name(func.value, function.receiver):
+            if function.cls is not None and function.cls.find(func.attr) is None:
+                return True
+    return False
 
 
 def _terms(node: ast.expr) -> Iterator[ast.expr]:
     """What is added up, without the constants that it is multiplied by or divided by."""
     match node:
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
             yield from _terms(left)
             yield from _terms(right)
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            yield from _terms(inner)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             if _is_constant(left):
                 yield from _terms(right)

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import last_name, own_nodes
+from mlcheck.lint.nodes import own_nodes
 from mlcheck.lint.sites.latest import latest
 from mlcheck.lint.sites.model import Function
 from mlcheck.lint.sites.origins import returns
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
+from mlcheck.lint.sites.training.hard_values import LOSS, Gradients
 
-_DECIDES = frozenset(["argmax", "round", "ge", "gt", "lt", "le", "sign", "floor", "ceil", "heaviside"])
-_SAYS_DECISION = pattern(r"[<>]=? ?(?:0?\.\d|self\.\w*thr|thr)|argmax\(|\.round\(|torch\.round\(|\.g[te]\(")
-_LOSS = pattern(r"loss|criterion|dice|bce|focal")
-_TARGET = pattern(
-    r"^(?:y|gt|t)$|target|label|true|truth|mask|ground|^gt_|_gt$|^y_(?!pred|hat)|weight|smooth|eps|alpha|gamma"
+_SAYS_DECISION = pattern(
+    r"[<>]=? ?(?:0?\.\d|self\.\w*thr|thr)|argmax\(|\.round\(|torch\.round\(|\.g[te]\(|\bmax\(|\.indices\b"
 )
-_DEPTH = 60
 
 
 class HardTerm(NamedTuple):
@@ -34,22 +32,49 @@ class HardTerm(NamedTuple):
 
 def hard_terms(sites: Sites) -> Iterator[HardTerm]:
     """`return bce + dice(preds > 0.5, mask)`, and the same sum where it is the `loss` of a `backward`."""
-    for file in sites.mentioning(["loss", "Loss"]) if sites.uses_torch else ():
-        for function in file.functions if _SAYS_DECISION.search(file.text) else ():
-            if not _SAYS_DECISION.search(function.text):
-                continue
+    if not sites.uses_torch:
+        return
+    deciding = _deciding(sites)
+    if deciding is None:
+        return
+    told = set()
+    for file in sites.mentioning(["loss", "Loss"]):
+        for function in file.functions if deciding.search(file.text) or _SAYS_DECISION.search(file.text) else ():
             for value, context in _sums(function):
-                terms = list(_added(value))
-                graphs = [_Graph(function).of(term, context) for term in terms]
-                for term, (kind, decision) in zip(terms, graphs, strict=True):
-                    if kind == "hard" and decision is not None and any(other == "live" for other, _ in graphs):
-                        yield HardTerm(ast.unparse(term), function.place(decision), function.place(value))
+                for term in _hard(function, value, context, deciding):
+                    if term.decision.spot not in told:
+                        told.add(term.decision.spot)
+                        yield term
+
+
+def _deciding(sites: Sites) -> re.Pattern[str] | None:
+    """The names of the functions that decide something, and of the classes whose `forward` does."""
+    names = set()
+    for file in sites.mentioning(["argmax", "round", ">", "max", "indices", "gt", "ge"]):
+        for function in file.functions if _SAYS_DECISION.search(file.text) else ():
+            if _SAYS_DECISION.search(function.text):
+                of_class = function.cls is not None and function.name == "forward"
+                names.add(function.cls.name if of_class and function.cls is not None else function.name)
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})\b") if names else None
+
+
+def _hard(function: Function, value: ast.expr, context: Context, deciding: re.Pattern[str]) -> Iterator[HardTerm]:
+    around = function.cls.text if function.cls is not None else function.text
+    if not deciding.search(around):
+        return
+    terms = list(_added(value))
+    gradients = Gradients(function)
+    found = [gradients.of(term, context) for term in terms]
+    if any(each.kind == "live" for each in found):
+        for term, each in zip(terms, found, strict=True):
+            if each.kind == "hard" and each.decision is not None:
+                yield HardTerm(ast.unparse(term), each.decision, function.place(value))
 
 
 def _sums(function: Function) -> Iterator[tuple[ast.expr, Context]]:
     """What a loss returns, and what is differentiated right where it is added up."""
     named = function.name + (function.cls.name if function.cls is not None else "")
-    if _LOSS.search(named.lower()):
+    if LOSS.search(named.lower()):
         for value in returns(function):
             if isinstance(value, ast.BinOp):
                 yield value, function.inner
@@ -72,77 +97,3 @@ def _added(node: ast.expr) -> Iterator[ast.expr]:
         yield from _added(node.right)
     else:
         yield node
-
-
-class _Graph:
-    """What gradient a value of a function has: `live`, `hard` (a decision took it), `none`, or `unknown`."""
-
-    def __init__(self, function: Function) -> None:
-        self._function, self._depth = function, 0
-
-    def of(self, node: ast.expr, context: Context) -> tuple[str, ast.expr | None]:
-        self._depth += 1
-        found = self._asked(node, context) if self._depth < _DEPTH else ("unknown", None)
-        self._depth -= 1
-        return found
-
-    def _asked(self, node: ast.expr, context: Context) -> tuple[str, ast.expr | None]:
-        match node:
-            case ast.Constant():
-                return "none", None
-            case ast.Name():
-                return self._named(node, context)
-            case ast.Attribute(value=ast.Name(id=owner)) if owner == self._function.receiver:
-                return "none", None
-            case ast.Attribute(attr="shape" | "device" | "dtype"):
-                return "none", None
-            case ast.Attribute() if isinstance(self._function.file.resolve(node, context), str):
-                return "none", None
-            case ast.Call(func=ast.Attribute(attr="size" | "numel")) | ast.Call(func=ast.Name(id="len")):
-                return "none", None
-            case ast.Compare(left=left, comparators=[right]):
-                return self._decided(node, [left, right], context)
-            case ast.BinOp(left=left, right=right):
-                return self._of_all([left, right], context)
-            case ast.UnaryOp(operand=inner) | ast.Subscript(value=inner):
-                return self.of(inner, context)
-            case ast.Call():
-                return self._called(node, context)
-        return "unknown", None
-
-    def _named(self, node: ast.Name, context: Context) -> tuple[str, ast.expr | None]:
-        found = latest(self._function.file, node, context)
-        if found is None:
-            return "unknown", None
-        if found.kind == "param":
-            return ("none" if _TARGET.search(node.id.lower()) else "live"), None
-        if found.kind == "value" and isinstance(found.value, ast.expr):
-            return self.of(found.value, found.context)
-        return "unknown", None
-
-    def _called(self, node: ast.Call, context: Context) -> tuple[str, ast.expr | None]:
-        last, func = last_name(node.func), node.func
-        given = [*node.args, *(word.value for word in node.keywords)]
-        owner = func.value if isinstance(func, ast.Attribute) else None
-        if isinstance(owner, ast.Attribute | ast.Name) and self._function.file.resolve(func, context) is not None:
-            owner = None  # a function of a module: `torch.round(x)`
-        elif isinstance(owner, ast.Name) and owner.id == self._function.receiver:
-            if not _LOSS.search(last.lower()):
-                return "unknown", None
-            owner = None
-        parts = given if owner is None else [owner, *given]
-        if last in ("detach", "item", "numpy", "tolist", "no_grad"):
-            return "unknown", None
-        return self._decided(node, parts, context) if last in _DECIDES else self._of_all(parts, context)
-
-    def _decided(self, node: ast.expr, parts: list[ast.expr], context: Context) -> tuple[str, ast.expr | None]:
-        kind, inner = self._of_all(parts, context)
-        return ("hard", node) if kind == "live" else (kind, inner)
-
-    def _of_all(self, parts: list[ast.expr], context: Context) -> tuple[str, ast.expr | None]:
-        found = [self.of(part, context) for part in parts]
-        for kind in ("unknown", "live", "hard"):
-            for each in found:
-                if each[0] == kind:
-                    return each
-        return "none", None

@@ -18,6 +18,7 @@ SCHEDULERS = (
     *("StepLR", "MultiStepLR", "LambdaLR", "ExponentialLR", "LinearLR", "PolynomialLR", "OneCycleLR", "CyclicLR"),
     *("CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ReduceLROnPlateau", "ConstantLR", "MultiplicativeLR"),
 )
+_NAMELESS = "what is returned"
 _ENDS = (ast.For, ast.AsyncFor, ast.While, ast.Return, ast.Raise, ast.Continue, ast.Break)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -77,11 +78,16 @@ def _opened(block: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def handed_out(made: Call, model: str, optimizer: str) -> Iterator[tuple[Call, str, str]]:
-    """`model, optimizer = build()`: the calls of the function that returns both, with the names that they get."""
+    """`model, optimizer = build()`: the calls of the function that returns both, with the names that they get.
+
+    The optimizer may be made right where it is returned.
+    """
     given = list(returns(made.function)) if made.function is not None else []
     if made.function is None or len(given) != 1 or not isinstance(given[0], ast.Tuple):
         return
-    names = [part.id if isinstance(part, ast.Name) else "" for part in given[0].elts]
+    names = [
+        part.id if isinstance(part, ast.Name) else optimizer if part is made.node else "" for part in given[0].elts
+    ]
     if model not in names or optimizer not in names:
         return
     for call in callers(made.file.sites, made.function):
@@ -108,8 +114,8 @@ def optimized(call: Call) -> Iterator[Optimized]:
     owner, function = given.func.value, call.function
     yield Optimized(call, ast.unparse(owner))
     names = call.file.names_given(call.node)
-    if isinstance(owner, ast.Name) and len(names) == 1:
-        for above, model, optimizer in handed_out(call, owner.id, names[0]):
+    if isinstance(owner, ast.Name) and len(names) < 2:
+        for above, model, optimizer in handed_out(call, owner.id, names[0] if names else _NAMELESS):
             if loads(around(above), optimizer):
                 yield Optimized(above, model)
     if function is None or not isinstance(owner, ast.Name) or owner.id not in function.parameters:

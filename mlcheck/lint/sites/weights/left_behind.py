@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import is_name, walk
+from mlcheck.lint.nodes import before_methods, is_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.layers.modules import is_module, text_of
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
@@ -19,6 +19,7 @@ from mlcheck.lint.sites.scopes import Context
 _WITH_STATISTICS = pattern(r"BatchNorm[123]d|SyncBatchNorm")
 _TAKES_OVER = pattern(r"buffers\(|running_mean|state_dict\(|update_bn|num_batches_tracked|momentum\s*=\s*None")
 _REFRESHES = ("update_bn(", "bn_update", "running_mean", "reset_running_stats")
+_COPIED = ("to", "cuda", "cpu", "eval", "requires_grad_")
 _KEEPS = ("to", "cuda", "cpu", "float", "double", "train")
 
 
@@ -59,17 +60,17 @@ def _is_blended(loop: ast.For, name: str) -> bool:
 def _stays_behind(file: File, owner: ast.expr, context: Context) -> bool:
     """Whether it is a deep copy of a model with batch norm, put into eval mode and never back, and called."""
     found = origins(file, owner, context)
-    copies = [origin for origin in found if origin.name == "copy.deepcopy" and isinstance(origin.node, ast.Call)]
-    if len(found) != 1 or len(copies) != 1:
+    copy = found[0] if len(found) == 1 else None
+    made = before_methods(copy.node, _COPIED) if copy is not None else None
+    if copy is None or not isinstance(made, ast.Call) or copy.file.called(made, copy.context) != "copy.deepcopy":
         return False
-    copy = copies[0]
-    names = copy.file.names_given(copy.node)
-    text = copy.file.text
-    if len(names) != 1 or not re.search(rf"\b{names[0]}\.eval\(\)", text) or re.search(rf"\b{names[0]}\.train\(", text):
+    names, text = copy.file.names_given(copy.node), copy.file.text
+    own = rf"{'[.]' if isinstance(owner, ast.Attribute) else ''}\b{names[0]}" if len(names) == 1 else "(?!)"
+    put = re.search(rf"{own}\.eval\(\)", text) or ".eval()" in ast.unparse(copy.node)
+    if not put or re.search(rf"{own}\.train\(", text):
         return False
-    assert isinstance(copy.node, ast.Call)
-    models = origins(copy.file, copy.node.args[0], copy.context) if copy.node.args else []
-    called = re.search(rf"\b{names[0]}\(", text) is not None
+    models = origins(copy.file, made.args[0], copy.context) if made.args else []
+    called = any(re.search(rf"{own}\(", each.text) for each in file.sites.mentioning([f"{names[0]}("]))
     return called and bool(models) and all(_has_statistics(model.file, model.node, model.context) for model in models)
 
 

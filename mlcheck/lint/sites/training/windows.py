@@ -1,0 +1,107 @@
+"""Windows of gradient accumulation: loops over batches whose step stands behind a test that counts them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites.iteration import counter_of
+from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.scopes import Context
+
+_CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
+
+
+class Window(NamedTuple):
+    """The step, the test that it stands behind, the loop, and the one backward pass above the test in each turn."""
+
+    step: Call
+    guard: ast.If
+    loop: Context
+    backward: Call
+
+
+def windows(sites: Sites) -> tuple[Window, ...]:
+    """`sites.once(windows)`."""
+    return tuple(_found(sites))
+
+
+def _found(sites: Sites) -> Iterator[Window]:
+    for file in sites.mentioning([".step("]):
+        for step in file.calls("step") if ".backward(" in file.text else ():
+            loop = step.loops[0] if step.loops else None
+            guard = _counting(step.context, loop) if loop is not None else None
+            if loop is None or guard is None or not _clears(step, guard):
+                continue
+            passes = [call for call in file.calls("backward") if loop in call.loops]
+            if len(passes) == 1 and _runs_each_turn(passes[0], loop) and passes[0].node.lineno < guard.lineno:
+                yield Window(step, guard, loop, passes[0])
+
+
+def _counting(context: Context, loop: Context) -> ast.If | None:
+    """The innermost `if (i + 1) % n == 0` around a place, in this loop."""
+    for outer in context.outwards():
+        if outer is loop:
+            return None
+        if isinstance(outer.node, ast.If) and outer.arm == "body":
+            counts = any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) for part in walk(outer.node.test))
+            return outer.node if counts else None
+    return None
+
+
+def _clears(step: Call, guard: ast.If) -> bool:
+    owner = step.owner
+    under = [node for line in guard.body for node in walk(line)]
+    return owner is not None and any(
+        isinstance(node, ast.Call) and ast.unparse(node.func) == f"{ast.unparse(owner)}.zero_grad" for node in under
+    )
+
+
+def _runs_each_turn(call: Call, loop: Context) -> bool:
+    around = (outer for outer in call.context.outwards() if outer.kind != "with")
+    return next(around, None) is loop
+
+
+def begun_by_one(sites: Sites) -> Iterator[Window]:
+    """`for i, batch in enumerate(loader)` and `if i % n == 0: optimizer.step()`, of losses that are divided by `n`."""
+    for window in sites.once(windows):
+        counter = counter_of(window.loop.node)
+        match window.guard.test:
+            case ast.Compare(
+                left=ast.BinOp(left=ast.Name(id=name), op=ast.Mod(), right=number),
+                ops=[ast.Eq()],
+                comparators=[ast.Constant(value=0)],
+            ) if counter == (name, 0) and _divides_by(window.loop.node, ast.unparse(number)):
+                yield window
+
+
+def _divides_by(loop: ast.AST, number: str) -> bool:
+    for node in walk(loop):
+        match node:
+            case ast.BinOp(op=ast.Div(), right=by) | ast.AugAssign(op=ast.Div(), value=by):
+                if ast.unparse(by) == number:
+                    return True
+    return False
+
+
+def clipped_in_each_turn(sites: Sites) -> Iterator[tuple[Call, Window]]:
+    """A clip after every backward pass of a window, of gradients to which others are added before the step."""
+    found = sites.once(windows)
+    for clip in sites.calls(*_CLIPS) if found else ():
+        for window in found:
+            below = clip.file is window.step.file and clip.node.lineno > window.backward.node.lineno
+            if below and clip.node.lineno < window.guard.lineno and _runs_each_turn(clip, window.loop):
+                if not _is_left_out(clip, window):
+                    yield clip, window
+
+
+def _is_left_out(clip: Call, window: Window) -> bool:
+    """Whether the turns that only gather have ended above: `if (i + 1) % n: continue`."""
+    body = getattr(window.loop.node, "body", [])
+    return any(
+        isinstance(line, ast.If) and line.lineno < clip.node.lineno and isinstance(line.body[-1], ast.Continue)
+        for line in body
+    )
