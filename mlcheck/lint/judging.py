@@ -123,6 +123,14 @@ def is_named_for_evaluation(forward: Forward) -> bool:
     return bool(forward.functions) and names_evaluation(forward.functions[-1])
 
 
+def is_turned_to_held_out(forward: Forward) -> bool:
+    """Whether `def test(self): self.run(self.test_loader, train=False)` led here: for once the loop trains nothing."""
+    loop = forward.loop
+    if loop is None or loop.trains or loop.split not in ("val", "test"):
+        return False
+    return any(names_evaluation(name) for name in forward.functions[:-1])
+
+
 def helps_evaluation(forward: Forward) -> bool:
     """A loop in a helper of an evaluation, which itself put the model in eval mode: `self.features(loader)`."""
     if forward.loop is None or forward.loop.trains:

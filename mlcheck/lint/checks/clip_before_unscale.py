@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Function, Sites
+from mlcheck.lint.sites.training.hooked_clips import hooked_clips
 from mlcheck.lint.sites.training.scaled_clips import scaled_clips
 
 LOOKS_AT = "gradient clipping"
-WORDS = ("clip_grad", ".scale(")
+WORDS = ("clip_grad", ".scale(", "register_hook")
 
 
 _CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
@@ -17,6 +18,13 @@ _CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _other_unscaled(facts.sites)
+    for place, hook in hooked_clips(facts.sites):
+        yield Finding(
+            "The hooks clip each gradient as it comes out of the backward pass, still multiplied by the loss scale",
+            place.place.location,
+            help="call `torch.nn.utils.clip_grad_value_` behind `scaler.unscale_(optimizer)` instead",
+            related=(hook.place.location,),
+        )
     for scaled in scaled_clips(facts.sites):
         named = ast.unparse(scaled.scaler)
         yield Finding(

@@ -9,6 +9,7 @@ from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.training.clipping import after_step, before_backward, of_other_module
+from mlcheck.lint.sites.training.crossed_clips import crossed
 from mlcheck.lint.sites.training.windows import clipped_in_each_turn
 
 Spot = tuple[str, int, int]
@@ -38,6 +39,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="clip once, behind the test that lets the optimizer step",
                 related=(window.step.place.location,),
             )
+    yield from _crossed(facts)
     walks: dict[Spot, list[Clip]] = {}
     for clip in facts.clips:
         walks.setdefault(clip.place.spot, []).append(clip)
@@ -59,6 +61,23 @@ def check(facts: Facts) -> Iterator[Finding]:
             related=tuple(sorted({grads.step.location for grads in last.grads if grads.step})),
         )
     yield from _as_written(facts, walks)
+
+
+def _crossed(facts: Facts) -> Iterator[Finding]:
+    """One clip that is not of what is stepped next; of two that are crossed with each other, the optimizers are."""
+    found = list(crossed(facts.sites))
+    pairs = {(each.clipped, each.stepped) for each in found}
+    for each in found:
+        swapped = (each.stepped, each.clipped) in pairs
+        yield Finding(
+            f"`{each.clipped}` is clipped here, and the step behind it is along the gradients of `{each.stepped}`"
+            if not swapped
+            else f"This holds `{each.stepped}`, and steps where the gradients of `{each.clipped}` were clipped; "
+            "another optimizer does the reverse",
+            (each.made if swapped else each.clip).place.location,
+            help="exchange what the two optimizers are made with" if swapped else f"clip `{each.stepped}`",
+            related=(each.clip.place.location if swapped else each.made.place.location, each.step.place.location),
+        )
 
 
 def _is_filled_by_another(facts: Facts, clip: Call | None) -> bool:

@@ -4,14 +4,17 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call, Function
-from mlcheck.lint.sites.data.loaders import loaders
+from mlcheck.lint.sites import Binding, Call, Function
+from mlcheck.lint.sites.data.loaders import LOADER, loaders
 from mlcheck.lint.sites.training.optimizers import around
+from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "held-out loader"
 WORDS = ("DataLoader",)
+_WHY = "`drop_last=True` leaves samples out of the evaluation: which ones depends on the batch size"
+_HOW = "leave `drop_last` at False for validation and test data"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -21,11 +24,35 @@ def check(facts: Facts) -> Iterator[Finding]:
         if loader.split in ("val", "test") and not loader.trained and not loader.draws_itself and not fixed:
             alone = loader.call.constant("batch_size", 1, 1) == 1
             if loader.call.constant("drop_last", 8, False) is True and not alone and not _is_endless(loader.call):
-                yield Finding(
-                    "`drop_last=True` leaves samples out of the evaluation: which ones depends on the batch size",
-                    loader.call.place.location,
-                    help="leave `drop_last` at False for validation and test data",
-                )
+                yield Finding(_WHY, loader.call.place.location, help=_HOW)
+    for call in facts.sites.calls(LOADER):
+        yield from (Finding(_WHY, place.location, help=_HOW) for place in _in_branch_of_split(call))
+
+
+def _in_branch_of_split(loader: Call) -> Iterator[Place]:
+    """`if flag == "test": drop_last = True`, in a function that makes the loaders of all splits."""
+    given, size = loader.argument("drop_last", 8), loader.argument("batch_size", 1)
+    if not isinstance(given, ast.Name) or _is_endless(loader):
+        return
+    sizes = loader.file.bindings(size.id, loader.context) if isinstance(size, ast.Name) else []
+    for bound in loader.file.bindings(given.id, loader.context):
+        if isinstance(bound.value, ast.Constant) and bound.value.value is True and (branch := _of_held_out(bound)):
+            beside = [other.value for other in sizes if other.node in branch.body] or [size]
+            if not any(isinstance(value, ast.Constant) and value.value == 1 for value in beside):
+                yield loader.file.place(bound.node, bound.context)
+
+
+def _of_held_out(bound: Binding) -> ast.If | None:
+    """The branch of `flag == "test"`, or of `flag in ("val", "test")`, that a name is bound in."""
+    branch = bound.context.node
+    if not isinstance(branch, ast.If) or bound.context.arm != "body" or not isinstance(branch.test, ast.Compare):
+        return None
+    asked, among = branch.test.ops[0], branch.test.comparators[0]
+    parts = among.elts if isinstance(among, ast.List | ast.Tuple | ast.Set) else [among]
+    words = [str(part.value) for part in parts if isinstance(part, ast.Constant)]
+    splits = {split_of_name(word.lower()) for word in words}
+    equal = isinstance(asked, ast.Eq | ast.In) and len(branch.test.ops) == 1 and len(words) == len(parts)
+    return branch if equal and splits and splits <= {"val", "test"} else None
 
 
 def _is_endless(loader: Call) -> bool:

@@ -145,7 +145,7 @@ def _are_same(file: File, tokens: ast.expr, target: ast.expr, context: Context) 
     if not all(len(each) == 1 for each in sides) or any(_is_changed(side[0]) for side in sides):
         return False
     first, second = sides[0][0], sides[1][0]
-    if isinstance(first.node, ast.Name):
+    if isinstance(first.node, ast.Name) or first.item != second.item:
         return False
     return first.node is second.node or _are_written_alike(first, second)
 
@@ -171,7 +171,7 @@ def _sources(file: File, node: ast.expr, context: Context) -> Iterator[Origin]:
         behind = [more for one in further for more in behind_loaders(one)]
         for one in behind:
             if one.node is each.node or (one.node is inner and not isinstance(inner, ast.Call)):
-                yield one
+                yield one._replace(item=each.item) if one.item < 0 else one
             else:
                 todo.append(one)
 

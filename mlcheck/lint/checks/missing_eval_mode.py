@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode, Place
-from mlcheck.lint.judging import draws_again, evaluates, tests_of_code
+from mlcheck.lint.judging import draws_again, evaluates, is_turned_to_held_out, tests_of_code
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Sites
 from mlcheck.lint.values import Object
@@ -32,7 +32,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     for forward in facts.forwards:
         if forward.place.path in tests:
             continue
-        if forward.trained or (forward.place.spot in trained and forward.grad.kind != "off"):
+        shared = forward.place.spot in trained and not is_turned_to_held_out(forward)
+        if forward.trained or (shared and forward.grad.kind != "off"):
             continue
         is_evaluated = evaluates(forward) or _is_written_down(facts, forward)
         if forward.unread or not is_evaluated or not _left_in_train_mode(forward, for_training):

@@ -8,10 +8,11 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Loss
 from mlcheck.lint.judging import losses_of
-from mlcheck.lint.nodes import before_methods
+from mlcheck.lint.nodes import before_methods, last_name
 from mlcheck.lint.sites import OPEN, Call, Class, Context, File, Sites
 from mlcheck.lint.sites.data.collating import padded_by_collate
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.layers.reaching_layers import comes_to
 from mlcheck.lint.values import Const, Object, traces_of
 
 LOOKS_AT = "classification loss"
@@ -42,8 +43,12 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
         return
     for loss in losses:
-        for model, padding in models:
-            if _is_by(loss, model) and not _is_masked(facts.sites, loss) and _is_of_positions(facts.sites, loss, model):
+        for model, padding, width in models:
+            if (
+                _is_by(loss, model, width)
+                and not _is_masked(facts.sites, loss)
+                and _is_of_positions(facts.sites, loss, model)
+            ):
                 yield Finding(
                     f"`{model.name}` pads its tokens with {padding}, and the loss counts those positions too: "
                     "the model learns to predict padding",
@@ -190,14 +195,19 @@ def _counts_everything(loss: Loss) -> bool:
     return loss.settings.get("reduction", Const("mean")) == Const("mean")
 
 
-def _predict_padded_tokens(sites: Sites) -> list[tuple[Class, str]]:
-    """Modules that embed tokens with a padding index, and have an output for each token, with that index."""
-    return [(cls, ast.unparse(padding)) for cls, call in _embeddings(sites) for padding in _padding(call)]
+def _predict_padded_tokens(sites: Sites) -> list[tuple[Class, str, str]]:
+    """Modules that embed tokens with a padding index, and have an output for each; that index and their number."""
+    return [
+        (cls, ast.unparse(padding), ast.unparse(size))
+        for cls, call in _embeddings(sites)
+        for padding in _given(call, "padding_idx", 2)
+        for size in _given(call, "num_embeddings", 0)
+    ]
 
 
-def _padding(call: Call) -> list[ast.expr]:
-    padding = call.argument("padding_idx", 2)
-    return [padding] if isinstance(padding, ast.expr) else []
+def _given(call: Call, name: str, position: int) -> list[ast.expr]:
+    given = call.argument(name, position)
+    return [given] if isinstance(given, ast.expr) else []
 
 
 def _embeddings(sites: Sites) -> list[tuple[Class, Call]]:
@@ -219,13 +229,14 @@ def _same(call: Call, size: ast.expr, linear: Call) -> bool:
     return linear.cls is call.cls and out is not None and ast.unparse(out) == ast.unparse(size)
 
 
-def _is_by(loss: Loss, model: Class) -> bool:
-    """Whether the scores come from a call of this model."""
+def _is_by(loss: Loss, model: Class, width: str = "") -> bool:
+    """Whether the scores come from a call of this model; not of a method that comes to other outputs than those."""
     traces = [trace for trace in traces_of(loss.input) if isinstance(trace, Forward)]
     return any(
         isinstance(forward.module, Object)
         and forward.module.cls is not None
         and model.node in [base.node for base in forward.module.cls.mro]
+        and (not width or comes_to(model, last_name(getattr(forward.place.node, "func", None)), width))
         for forward in traces
     )
 

@@ -15,7 +15,9 @@ from mlcheck.lint.sites.training.written_steps import never_cleared
 
 LOOKS_AT = "optimizer step"
 _HARMLESS = r"(?!\s*=[^=]|\.step\(\)|\.(?:load_)?state_dict\(|\.param_groups)"
-_CLEARS = pattern(r"zero_grad|\.grad\s*=|\.grad\S*\.(?:fill_|mul_|set_)|autograd\.grad|_foreach_zero_|zero_\(|\bdel\b")
+_CLEARS = pattern(
+    r"zero_?grad|clear_?grad|\.grad\s*=|\.grad\S*\.(?:fill_|mul_|set_)|autograd\.grad|_foreach_zero_|zero_\(|\bdel\b"
+)
 _PLAIN_BASES = frozenset(["torch.nn.Module", "abc.ABC", "builtins.object", "object"])
 
 
@@ -41,7 +43,7 @@ def _in_turns(sites: Sites) -> Iterator[Finding]:
 def _by_hand(sites: Sites) -> Iterator[Finding]:
     """`loss.backward()` and `w -= lr * w.grad` in one loop, in which nothing clears any gradient."""
     for file in sites.mentioning([".grad"]):
-        for call in file.calls("backward"):
+        for call in file.calls("backward") if "torch" in file.text else ():
             loop = call.loops[0].node if call.loops else None
             if not isinstance(loop, ast.stmt) or _CLEARS.search(file.module.text_of(loop)):
                 continue

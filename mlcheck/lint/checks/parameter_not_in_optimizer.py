@@ -12,6 +12,7 @@ from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.injecting import injected
 from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.training.doubled_optimizers import doubled
+from mlcheck.lint.sites.training.freezing import may_be_frozen
 from mlcheck.lint.sites.training.groups import forgotten_groups, is_handed_on
 from mlcheck.lint.sites.training.module_groups import layers_left_out
 from mlcheck.lint.sites.training.named_groups import left_out_by_name
@@ -37,7 +38,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     spoken = set()
     for module in facts.training.unheld:
         culprit = _culprit(facts, module)
-        if culprit is None or not held.isdisjoint(module.keys) or module.place.spot in spoken:
+        known = not held.isdisjoint(module.keys) or module.place.spot in spoken
+        if culprit is None or known or may_be_frozen(facts.sites, module.place, module.name):
             continue
         spoken.add(module.place.spot)
         yield Finding(

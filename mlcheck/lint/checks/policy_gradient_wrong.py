@@ -13,6 +13,7 @@ from mlcheck.lint.sites.policies.entropies import penalised
 from mlcheck.lint.sites.policies.returns import summed_forwards
 
 LOOKS_AT = "objective of a policy"
+_WEIGHTS = ("adv", "delta", "td", "gae", "reward", "return")
 WORDS = ("gamma", "discount", "entropy", "entropies", "advantage", "delta", "log_prob", "GAMMA", "actor", "critic")
 
 
@@ -25,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _weighed(facts: Facts, function: Function) -> Iterator[Finding]:
-    if "log" not in function.text or not any(word in function.text for word in ("adv", "delta", "td", "gae")):
+    if "log" not in function.text or not any(word in function.text for word in _WEIGHTS):
         return
     for found in weighed(function):
         facts.sites.seen[LOOKS_AT] += 1

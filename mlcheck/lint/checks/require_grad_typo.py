@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import is_name
-from mlcheck.lint.sites import Context, File
+from mlcheck.lint.sites import Class, Context, File
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.surely_modules import has_module, is_surely_module
 from mlcheck.lint.sites.origins import origins
@@ -109,6 +109,8 @@ def _of_modules(facts: Facts) -> Iterator[Place]:
             owner = assigned.target.value
             if assigned.target.attr != "requires_grad" or assigned.value is None:
                 continue
+            if _has_its_own(file, owner, assigned.context):
+                continue
             if _is_given_modules(file, owner, assigned.context):
                 yield file.place(assigned.node, assigned.context)
             elif isinstance(owner, ast.Name) and isinstance(assigned.value, ast.Constant):
@@ -120,6 +122,13 @@ def _of_modules(facts: Facts) -> Iterator[Place]:
                     yield file.place(assigned.node, assigned.context)
             elif isinstance(owner, ast.Attribute) and _is_used_as_module(file, owner, assigned.context):
                 yield file.place(assigned.node, assigned.context)
+
+
+def _has_its_own(file: File, owner: ast.expr, context: Context) -> bool:
+    """Whether it is of a class of the project that keeps an attribute of that name for itself."""
+    made = [each for each in origins(file, owner, context) if isinstance(each.node, ast.Call)]
+    named = [each.file.resolve(each.node.func, each.context) for each in made if isinstance(each.node, ast.Call)]
+    return any(isinstance(cls, Class) and cls.attribute("requires_grad") for cls in named)
 
 
 def _is_given_modules(file: File, owner: ast.expr, context: Context) -> bool:

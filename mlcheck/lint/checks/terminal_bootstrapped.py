@@ -2,13 +2,14 @@
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, reads_of, stores_of, walk
 from mlcheck.lint.sites import Function
-from mlcheck.lint.sites.data.transitions import DONE, unread_done
+from mlcheck.lint.sites.data.transitions import DONE, stored_without_end, unread_done
 
 LOOKS_AT = "temporal difference"
 WORDS = ("gamma", "GAMMA", "discount", "DISCOUNT")
@@ -22,19 +23,20 @@ _ENDLESS = ("Pendulum-v", "HalfCheetah-v", "Swimmer-v", "Reacher-v")
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
-    if any(True for _ in facts.sites.mentioning(_ENDLESS)):
-        return
+    endless = any(True for _ in facts.sites.mentioning(_ENDLESS))
     for file in facts.sites.mentioning(WORDS):
         if "torch" not in file.text:
             continue
         for function in file.functions:
             if _DISCOUNT.search(function.text.lower()):
-                targets = list(_targets(function))
+                yield from _mask_added(function)
+                targets = [] if endless else list(_targets(function))
                 facts.sites.seen[LOOKS_AT] += len(targets)
                 yield from _masked_too_late(function, targets)
                 yield from _unread(function, targets)
                 yield from _unlike_others(function, targets)
                 yield from _unread_field(function, targets)
+                yield from _unstored(function, targets)
 
 
 def _targets(function: Function) -> Iterator[ast.BinOp]:
@@ -122,6 +124,48 @@ def _unread_field(function: Function, targets: list[ast.BinOp]) -> Iterator[Find
             help=f"multiply the value of the next state by one minus `{done}`",
             related=(place.location,),
         )
+
+
+def _unstored(function: Function, targets: list[ast.BinOp]) -> Iterator[Finding]:
+    """`rewards + gamma * values` of a sample of transitions that were stored without the end of the episode."""
+    text = function.text
+    if len(targets) != 1 or "sample" not in text.lower() or _OTHERWISE.search(text) or _END.search(text.lower()):
+        return
+    done, place = function.file.sites.once_of(stored_without_end, function.file)
+    if place is not None:
+        yield Finding(
+            f"Transitions are stored without `{done}`: the value of the next state is added where the episode has "
+            "ended, too",
+            function.place(targets[0]).location,
+            help=f"store `{done}` with them, and multiply the value of the next state by one minus it",
+            related=(place.location,),
+        )
+
+
+def _mask_added(function: Function) -> Iterator[Finding]:
+    """`rewards + (gamma * masks + values)`: the discount and the end of the episode are summands, not factors."""
+    inner = {part for node in function.nodes if _is_sum(node) for part in (node.left, node.right)}
+    for node in function.nodes:
+        parts = _summands(node) if _is_sum(node) and node not in inner else []
+        rewarded = any(_REWARD.search(last_name(part).lower()) for each in parts for part in walk(each))
+        for part in parts if len(parts) > 2 and rewarded else ():
+            factors = [part.left, part.right] if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mult) else []
+            names = [last_name(factor).lower() for factor in factors if isinstance(factor, ast.Name | ast.Attribute)]
+            if len(names) == 2 and any(map(_DISCOUNT.search, names)) and any(map(_END.search, names)):
+                yield Finding(
+                    f"`{ast.unparse(part)}` is added to the value of the next state, which it should multiply: the "
+                    "target has no discount, and goes on where the episode has ended",
+                    function.place(part).location,
+                    help=f"`{ast.unparse(part)} * value`",
+                )
+
+
+def _is_sum(node: ast.AST) -> TypeGuard[ast.BinOp]:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
+
+
+def _summands(node: ast.expr) -> list[ast.expr]:
+    return [*_summands(node.left), *_summands(node.right)] if _is_sum(node) else [node]
 
 
 def _field(node: ast.AST) -> str:

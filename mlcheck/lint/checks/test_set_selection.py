@@ -13,7 +13,7 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, Function, Sites
 from mlcheck.lint.sites.evaluation.best_settings import best_settings, own_scope
 from mlcheck.lint.sites.evaluation.kept_maxima import kept_maxima
-from mlcheck.lint.sites.evaluation.reported_best import best_of_epochs
+from mlcheck.lint.sites.evaluation.reported_best import best_of_epochs, running_best
 from mlcheck.lint.sites.evaluation.test_scores import assigned, is_test_data, is_validation, scored_on_test
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.training.trainers import decided_by_test
@@ -37,6 +37,14 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _handed_in(facts.sites)
     yield from _by_trainers(facts.sites)
     yield from best_of_epochs(facts.sites)
+    for best, taken in running_best(facts.sites):
+        if _in_training(best.file, best.context) and not _ENVIRONMENT.search(best.file.text):
+            yield Finding(
+                "The test set decides which epoch is reported: the best of its scores is no longer an estimate",
+                best.file.place(taken, best.context).location,
+                help="report the score of the last epoch, or choose the epoch on a validation set",
+                related=(best.place.location,),
+            )
     for file in facts.sites.mentioning(["test", "Test", "train=False"]):
         if "torch" not in file.text or is_named_for_attack(file.path):
             continue

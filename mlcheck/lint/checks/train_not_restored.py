@@ -9,6 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode, Place
 from mlcheck.lint.judging import belongs_to_attack
 from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites.training.modes_put_back import put_back_to_eval
 from mlcheck.lint.values import Object, Symbol
 
 LOOKS_AT = "model call"
@@ -17,6 +18,13 @@ _STOPS = ("no_grad", "inference_mode")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    for first, second in put_back_to_eval(facts.sites):
+        yield Finding(
+            "This asks once more for the eval mode that was set above: the model never gets back to training mode",
+            second.place.location,
+            help=f"call `{ast.unparse(second.node.func).removesuffix('.eval')}.train()` here",
+            related=(first.place.location,),
+        )
     spared = _spared(facts) | _given_features(facts)
     for forward in facts.forwards:
         if not forward.trained or forward.moded == "no" or forward.grad.kind == "off" or _stops_gradient(forward):

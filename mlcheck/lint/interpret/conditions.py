@@ -110,9 +110,9 @@ def _selected(m: Machine, key: Hashable, then: Value, other: Value) -> tuple[boo
 
 
 def decide(m: Machine, value: Value) -> tuple[bool | None, Hashable]:
-    """Like `truth`, with negations taken out of the key's way: `assumed` and `assume` understand them."""
+    """Like `truth`, with what this path has taken the whole of the condition for, where its parts tell nothing."""
     known, key = truth(m, value)
-    return known, key
+    return (m.assumed(key) if known is None else known), key
 
 
 def compare(m: Machine, operator: ast.cmpop, left: Value, right: Value) -> Value:

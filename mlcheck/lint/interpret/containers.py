@@ -6,10 +6,12 @@ from typing import Any
 
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.values import (
+    NONE,
     Const,
     Function,
     Object,
     Params,
+    Select,
     Symbol,
     Table,
     Tensor,
@@ -170,6 +172,9 @@ def split_of_iterable(m: Machine, value: Value) -> str:
         return value.split or split_of_name(value.name)
     if isinstance(value, Tensor | Tuple):
         return split_of(value)
+    if isinstance(value, Select):  # `DataLoader(test_set) if test_set is not None else None`
+        sides = {split_of_iterable(m, side) for side in (value.then, value.other) if side != NONE}
+        return sides.pop() if len(sides) == 1 else ""
     if not isinstance(value, Object):
         return ""
     name = m.store.get(("name", value.id)) or ""

@@ -8,7 +8,7 @@ from typing import Any
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.conditions import key_of
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.pytorch import graph
+from mlcheck.lint.pytorch import graph, one_hot
 from mlcheck.lint.values import Const, Object, Params, Symbol, Tensor, Value, split_of, traces_of
 
 
@@ -20,6 +20,8 @@ def combine(m: Machine, operator: str, left: Value, right: Value) -> Value:
         joined = containers.concatenate(m, left, right)
         if joined is not None:
             return joined
+    if operator in one_hot.PRODUCTS and (chances := one_hot.product(left, right)) is not None:
+        return chances
     traces, split = graph.joined(m, traces_of(left, right), left, right), split_of(left, right)
     for tensor, factor in ((left, right), (right, left)):
         if not isinstance(tensor, Tensor):

@@ -29,6 +29,7 @@ from mlcheck.lint.values import (
 
 _UNROLL = 8
 _FEW = 4
+_NORMALISED = ("softmax", "log_softmax", "sigmoid", "log_sigmoid")
 
 
 def finite(m: Machine, value: Value) -> list[Value] | None:
@@ -78,6 +79,10 @@ def element(m: Machine, value: Value) -> Value:
         return Params(value.owners, one=True)
     if isinstance(value, Object):
         return _element_of_object(m, value)
+    if isinstance(value, Tensor) and value.kind in _NORMALISED:
+        return Tensor(
+            value.kind, value.place, value.split, value.traces, None, value.shape.row if value.shape else None
+        )
     if isinstance(value, Symbol | Tensor):
         row = value.shape.row if value.shape else None
         return Symbol(("element", m.fresh()), "", containers.split_of_iterable(m, value), value.traces, row)

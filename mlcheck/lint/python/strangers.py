@@ -1,4 +1,4 @@
-"""Arguments nobody in the project passes: what their annotation and their name promise, and no more."""
+"""Arguments nobody in the project passes: what their annotation, default and name promise, and no more."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import ast
 from mlcheck.lint.facts import Grads, Mode
 from mlcheck.lint.interpret.frames import DeadPath, Frame, Sink
 from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.program import ClassInfo
 from mlcheck.lint.python import instances
 from mlcheck.lint.pytorch import frameworks, pretrained
@@ -18,9 +19,15 @@ _PLAIN_BASES = frozenset(["builtins.object", "abc.ABC"])
 
 
 def argument(m: Machine, function: Function, parameter: ast.arg) -> Value:
-    """A symbol of the parameter's name; an object of unknown state where the annotation names its class."""
+    """A symbol of the parameter's name; an object of unknown state where the annotation names its class.
+
+    A loss that is the default is taken for what it is given: `def __init__(self, loss=nn.CrossEntropyLoss())`.
+    """
     name = parameter.arg
     made = Symbol(m.fresh(), name, split_of_name(name))
+    loss = _default(function, parameter)
+    if isinstance(loss, ast.Call) and last_name(loss.func).endswith("Loss"):
+        return _in_scope(m, function, loss)
     promised = _annotation(m, function, parameter)
     cls = function.info.cls
     if cls is not None and name == "context" and frameworks.owner_of(cls) == "determined":
@@ -43,8 +50,18 @@ def _annotation(m: Machine, function: Function, parameter: ast.arg) -> Value | N
     node = parameter.annotation
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
         node = ast.copy_location(ast.Name(node.value, ast.Load()), node)
-    if not isinstance(node, ast.Name | ast.Attribute):
-        return None
+    return _in_scope(m, function, node) if isinstance(node, ast.Name | ast.Attribute) else None
+
+
+def _default(function: Function, parameter: ast.arg) -> ast.expr | None:
+    spec = function.info.node.args
+    late = [*spec.posonlyargs, *spec.args][::-1]
+    pairs = [*zip(late, spec.defaults[::-1], strict=False), *zip(spec.kwonlyargs, spec.kw_defaults, strict=True)]
+    return next((default for each, default in pairs if each is parameter), None)
+
+
+def _in_scope(m: Machine, function: Function, node: ast.expr) -> Value:
+    """The value of an expression in the line that defines a function."""
     m.frames.append(Frame(function.info.module, function.scope, Sink(m.store.mark()), m.frame.call))
     try:
         return m.evaluate(node)

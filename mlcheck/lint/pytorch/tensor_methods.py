@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.pytorch import bounds, cuts, gradients, losses
+from mlcheck.lint.pytorch import bounds, cuts, gradients, losses, one_hot
 from mlcheck.lint.pytorch.library_names import ELEMENTWISE
 from mlcheck.lint.values import NONE, TRUE, Args, Kwargs, Symbol, Tensor, Value, split_of, traces_of
 
@@ -89,6 +89,8 @@ def call(m: Machine, owner: Tensor | Symbol, name: str, args: Args, kwargs: Kwar
     known = ELEMENTWISE.get((name.rstrip("_"), owner.kind)) if isinstance(owner, Tensor) else None
     if known is not None:
         return Tensor(known, m.place(node), split, traces)
+    if name in one_hot.PRODUCTS and args and (chances := one_hot.product(owner, args[0])) is not None:
+        return chances
     if name in ("add", "add_") and isinstance(owner, Tensor):
         return Tensor(owner.kind, owner.place, split, traces)
     if name in _SAME:

@@ -7,7 +7,7 @@ import ast
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.pytorch import bounds, cuts, distributions, grad_modes, gradients, graph, losses, modes
+from mlcheck.lint.pytorch import bounds, cuts, distributions, grad_modes, gradients, graph, losses, modes, one_hot
 from mlcheck.lint.pytorch.library_names import ACTIVATIONS, ELEMENTWISE, SAME
 from mlcheck.lint.pytorch.scaling import clip
 from mlcheck.lint.values import (
@@ -93,6 +93,8 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
         if last in ("clamp", "clip") and isinstance(kept, Tensor) and kept.kind == "raw":
             return bounds.bounded(kept, args[1:], kwargs, m.place(node))
         return kept
+    if last in one_hot.PRODUCTS and len(values) > 1 and (chances := one_hot.product(*values[:2])) is not None:
+        return chances
     if name in (_F + "linear", "torch.addmm"):
         return Tensor("raw", m.place(node), split, traces)
     if name.startswith(_F):

@@ -16,6 +16,7 @@ from mlcheck.lint.sites.lines import Lines
 _PART = pattern(r"\d+|[A-Z]?[a-z]+|[A-Z]+(?![a-z])|_+")
 _NAME = pattern(r"[A-Za-z_]\w*")
 _SIZES = pattern(r"^_|len|size|shape|num|dim")  # of things that belong together these agree
+_ANCHOR = pattern(r"quer|anchor|user|source")
 _SHORTEST = 2
 _NEAR = 20
 _RARE = 2
@@ -44,12 +45,22 @@ def copied_lines(lines: Lines) -> Iterator[Copied]:
                 meant = _changed(text, change)
                 for copy, other in texts:
                     near = copy is not first and abs(copy.lineno - first.lineno) <= _NEAR
-                    if near and text != other and _is_same_but(meant, other, name, twin):
+                    if (
+                        near
+                        and text != other
+                        and _is_same_but(meant, other, name, twin)
+                        and not _is_anchor(twin, change)
+                    ):
                         yield Copied(first, copy, twin, name)
                         break
                 else:
                     continue
                 break
+
+
+def _is_anchor(name: str, change: tuple[str, str]) -> bool:
+    """Whether positive and negative have it in common: what both are compared with."""
+    return {part.lower()[:3] for part in change} == {"pos", "neg"} and _ANCHOR.search(name.lower()) is not None
 
 
 def added_to_itself(lines: Lines) -> Iterator[tuple[ast.BinOp, str]]:

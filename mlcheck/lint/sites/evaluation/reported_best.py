@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites.evaluation.test_scores import scored_on_test
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.values import split_of_name
@@ -15,6 +16,7 @@ from mlcheck.lint.values import split_of_name
 _BEST = ("max", "min", "argmax", "argmin", "amax", "nanmax")
 _TOLD = ("print", "info", "log", "write", "append", "warning")
 _NAMED = pattern(r"best|highest|final|top")
+_VALIDATES = pattern(r"\bval|_val|\bdev\b|_dev\b")
 _TRAINS = ("backward", "train", "fit", "train_epoch", "train_one_epoch")
 
 
@@ -34,6 +36,40 @@ def best_of_epochs(sites: Sites) -> Iterator[Finding]:
                     help="pick the epoch on a validation set, and report its test score; or report the last",
                     related=(added[0].place.location,),
                 )
+
+
+def running_best(sites: Sites) -> Iterator[tuple[Call, ast.AST]]:
+    """`best = max(best, score)` in a loop, of a score on the test set, where `best` is told and nothing validates.
+
+    With what took the score.
+    """
+    for file in sites.mentioning(["test", "Test"]):
+        for call in file.calls("max", "min") if "torch" in file.text else ():
+            names, function = file.names_given(call.node), call.function
+            if len(call.node.args) != 2 or len(names) != 1 or function is None or not call.loops:
+                continue
+            before = [arg for arg in call.node.args if ast.unparse(arg) == names[0]]
+            scores = [arg for arg in call.node.args if ast.unparse(arg) != names[0]]
+            if len(before) != 1 or _VALIDATES.search(function.text) or not _is_told_at_end(call, names[0]):
+                continue
+            taken = scored_on_test(file, scores[0], call.context)
+            if taken is not None:
+                yield call, taken
+
+
+def _is_told_at_end(call: Call, name: str) -> bool:
+    """Whether what is left of it behind the loop is returned, written or printed."""
+    loop, function = call.loops[-1].node, call.function
+    end = getattr(loop, "end_lineno", 0) or 0
+    inside: list[ast.expr] = []
+    for node in function.nodes if function is not None else ():
+        if getattr(node, "lineno", 0) <= end:
+            continue
+        if isinstance(node, ast.Return) and node.value is not None:
+            inside.append(node.value)
+        elif isinstance(node, ast.Call) and last_name(node.func) in _TOLD:
+            inside += [*node.args, *(word.value for word in node.keywords)]
+    return any(ast.unparse(part) == name for value in inside for part in walk(value) if isinstance(part, ast.expr))
 
 
 def _split(node: ast.expr) -> str:

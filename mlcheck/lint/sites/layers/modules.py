@@ -87,6 +87,11 @@ _HARMLESS = frozenset(["builtins.object", "abc.ABC", "typing.Generic", "torch.nn
 def holds_parameters(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> bool:
     """Whether an expression certainly makes a module with parameters, or a parameter."""
     node, context = file.value(node, context)
+    if isinstance(node, ast.Name) and depth > 0:
+        bound = file.bindings(node.id, context)  # `if first: layer = Linear(3, 8)`, `else: layer = Linear(8, 8)`
+        made = [(each.value, each.context) for each in bound if isinstance(each.value, ast.Call)]
+        alike = len(made) == len(bound) > 1 and all(each.kind == "value" for each in bound)
+        return alike and all(holds_parameters(file, value, where, depth - 1) for value, where in made)
     if not isinstance(node, ast.Call) or depth <= 0:
         return False
     func = node.func
@@ -96,8 +101,8 @@ def holds_parameters(file: File, node: ast.expr, context: Context, depth: int = 
     if isinstance(named, Class):
         return is_module(named) and (learns(named, depth - 1) or _is_filled(named, file, node, context, depth - 1))
     if isinstance(named, Function):
-        made = list(returns(named))
-        return bool(made) and all(holds_parameters(named.file, each, named.inner, depth - 1) for each in made)
+        given = list(returns(named))
+        return bool(given) and all(holds_parameters(named.file, each, named.inner, depth - 1) for each in given)
     if not isinstance(named, str):
         return False
     name = canonical(named)

@@ -18,8 +18,9 @@ _LOG_NAME = pattern(
 )
 _ADVANTAGE = pattern(r"^(?:adv|advs|advantages?|delta|td_errors?|td_delta|gae)(?:_?t)?$")
 _VALUE = pattern(
-    r"^(?:v|v_s|vs|values?|state_values?|baselines?|critic\w*|value_(?:net\w*|function|fn|model)|v_net|get_value)$"
+    r"^(?:v|v_s|vs|values?|state_values?|baselines?|criti(?:c\w*|que)|value_(?:net\w*|function|fn|model)|v_net|get_value)$"
 )
+_RETURN = pattern(r"^(?:r|rewards?|returns?|discounted_\w+)(?:_?t)?$")
 _CUTS = frozenset(["detach", "detach_", "item", "data", "numpy", "tolist", "no_grad", "stop_gradient"])
 _OFF = ("no_grad", "inference_mode", "set_grad_enabled")
 _SHAPES = frozenset(["squeeze", "unsqueeze", "view", "reshape", "flatten", "mean", "sum", "to", "float"])
@@ -38,10 +39,19 @@ def weighed(function: Function) -> Iterator[Weighed]:
     for node in function.all(ast.BinOp):
         if isinstance(node.op, ast.Mult):
             for log, factor in ((node.left, node.right), (node.right, node.left)):
-                if _ADVANTAGE.search(_bare(factor).lower()) and is_log_probability(function.file, log, function.inner):
+                named = _ADVANTAGE.search(_bare(factor).lower()) or _is_difference(function, factor)
+                if named and is_log_probability(function.file, log, function.inner):
                     critic = _critic_behind(function, factor)
                     if critic is not None:
                         yield Weighed(node, factor, critic)
+
+
+def _is_difference(function: Function, factor: ast.expr) -> bool:
+    """`reward - value` as it stands, where one backward pass goes through the losses of both."""
+    if not isinstance(factor, ast.BinOp) or not isinstance(factor.op, ast.Sub):
+        return False
+    told = _RETURN.search(_bare(factor.left).lower()) and _VALUE.search(_bare(factor.right).lower())
+    return told is not None and function.text.count(".backward(") == 1
 
 
 def is_log_probability(file: File, node: ast.expr, context: Context) -> bool:
@@ -101,7 +111,7 @@ def _is_critic(function: Function, named: ast.expr, call: ast.Call) -> bool:
 
 
 def _is_cut(node: ast.AST) -> bool:
-    return any(last_name(part) in _CUTS for part in walk(node) if isinstance(part, ast.Name | ast.Attribute))
+    return any(part.attr in _CUTS for part in walk(node) if isinstance(part, ast.Attribute))
 
 
 def _is_off(function: Function, node: ast.AST) -> bool:

@@ -1,8 +1,9 @@
-"""Parameters that are to be frozen, and are not."""
+"""Parameters that are to be frozen, and are not, or may be."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.patterns import pattern
@@ -129,3 +130,10 @@ def _is_parameter(file: File, owner: ast.expr, context: Context) -> bool:
     return bool(bound) and all(
         isinstance(each.node, ast.For) and ast.unparse(each.node.iter).endswith("parameters()") for each in bound
     )
+
+
+def may_be_frozen(sites: Sites, made: Place, name: str) -> bool:
+    """Whether the file that makes a module freezes it somewhere: `self.embed.weight.requires_grad = False`."""
+    file, last = sites.at(made.path), name.rpartition(".")[2]
+    frozen = rf"\.{re.escape(last)}\b[\w.]*\.requires_grad(?:_\(False|\s*=\s*False)"
+    return file is not None and re.search(frozen, file.text) is not None
