@@ -11,6 +11,7 @@ from probe_programs import ask, classes, cross_entropy, mlp, on_classes, says, t
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
+from mlcheck.trial.planned import Planned
 
 
 def deep(depth: int, bend: type[nn.Module], width: int = 32) -> nn.Sequential:
@@ -237,6 +238,17 @@ def test_dropout_rates(rate: float, outcome: Outcome) -> None:
 def test_momentum_of_batch_norm(momentum: float | None, outcome: Outcome) -> None:
     model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16, momentum=momentum), nn.ReLU(), nn.Linear(16, 5))
     says(ask("batch-norm-forgets", on_classes(model)), outcome)
+
+
+@pytest.mark.parametrize(
+    ("momentum", "batches", "outcome"),
+    [(1e-3, 400, Outcome.WARN), (1e-3, 4000, Outcome.PASS), (0.1, 3, Outcome.PASS), (1e-3, 0, Outcome.PASS)],
+)
+def test_statistics_that_have_not_arrived_when_the_run_ends(momentum: float, batches: int, outcome: Outcome) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16, momentum=momentum), nn.ReLU(), nn.Linear(16, 5))
+    trial = on_classes(model)
+    trial.planned = Planned(batches, "batches", "the config's max_length") if batches else None
+    says(ask("batch-norm-forgets", trial), outcome)
 
 
 @pytest.mark.parametrize(("first", "outcome"), [(0.1, Outcome.PASS), (0.0, Outcome.WARN)])

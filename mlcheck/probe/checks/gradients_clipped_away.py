@@ -9,16 +9,19 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.checks import learning_rate_too_low
 from mlcheck.probe.measure.loss.scale_free import SCALE_FREE
+from mlcheck.probe.measure.training.rate_trials import RateTrials
 from mlcheck.probe.measure.training.short_run import ShortRun
 from mlcheck.probe.measure.training.update_watch import Update
 
 ABSURD = 1000.0
+MUCH = 30.0
 SCALERS = {2.0**power for power in range(1, 33)}
 EPSILON = 1e-6
 
 
-def check(run: ShortRun) -> Verdict:
+def check(run: ShortRun, rates: RateTrials | None) -> Verdict:
     updates = [u for u in run.updates if u.norm > 0 and math.isfinite(u.norm) and math.isfinite(u.raw) and u.raw > 0]
     if not run.updates and run.backwards:
         return Verdict(Outcome.SKIP, reason="no optimizer stepped: there is no gradient as applied")
@@ -35,12 +38,14 @@ def check(run: ShortRun) -> Verdict:
     told = f"{100 * share:.0f} % of {plural(len(updates), 'update')} are clipped, by a median factor of {cut:.3g}"
     tiny = all(u.norm < EPSILON for u in clipped)
     harmless = all(u.optimizer in SCALE_FREE for u in clipped) and not tiny
-    if share < 0.95 or cut < ABSURD or harmless:
+    stuck = rates is not None and cut >= MUCH and learning_rate_too_low.check(rates).outcome is Outcome.WARN
+    if share < 0.95 or (cut < ABSURD and not stuck) or harmless:
         return Verdict(Outcome.PASS, told, numbers=numbers, looked_at=len(updates))
     message = (
         f"clipping leaves 1/{cut:.3g} of every gradient: norm {numbers['norm']:.3g} where backward gave "
         f"{cut * numbers['norm']:.3g}, in {100 * share:.0f} % of {plural(len(updates), 'update')}"
     )
+    message += "; the model hardly moves at this learning rate, and learns at one that makes up for it" if stuck else ""
     finding = Finding(
         message, run.backward_place, help="clip at a norm that only outliers reach; 1.0 is common", numbers=numbers
     )
