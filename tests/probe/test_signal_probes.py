@@ -335,3 +335,21 @@ def test_a_last_layer_of_zeros_gives_every_sample_its_bias(bend: type[nn.Module]
     model = deep(depth, bend)
     nn.init.zeros_(model[-1].weight)
     assert ask("signal-fades-with-depth", on_classes(model, batches=3)).outcome is outcome
+
+
+class Stacked(nn.Module):
+    def __init__(self, std: float) -> None:
+        super().__init__()
+        self.cell, self.out = nn.RNN(1, 16, num_layers=6, batch_first=True), nn.Linear(16, 5)
+        for weight in self.cell.parameters():
+            nn.init.normal_(weight, std=std)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.cell(x.unsqueeze(2))[0][:, -1])
+
+
+@pytest.mark.parametrize(("std", "outcome"), [(0.01, Outcome.WARN), (0.25, Outcome.PASS)])
+def test_recurrent_layers_in_one_module(std: float, outcome: Outcome) -> None:
+    verdict = ask("signal-fades-with-depth", on_classes(Stacked(std)))
+    assert verdict.outcome in (outcome, Outcome.SKIP)
+    assert (verdict.outcome is Outcome.WARN) is ("layer 0 of cell" in verdict.summary)

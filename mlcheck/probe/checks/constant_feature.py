@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
@@ -11,10 +10,9 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.data.columns import Columns, columns_of
 from mlcheck.probe.measure.data.embedded_ids import EmbeddedIds, Lookups
 from mlcheck.probe.measure.data.passes import Passes
+from mlcheck.probe.measure.data.same_inputs import same_inputs
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
 from mlcheck.probe.measure.model.first_inputs import FirstInput, FirstInputs
-from mlcheck.probe.measure.tree import leaves
-from mlcheck.trial.tensors import same_bits
 
 FEW = 100
 RARE = 0.5
@@ -40,8 +38,9 @@ def check(passes: Passes, first: FirstLoss | None, entering: FirstInputs | None,
             findings.append(_nothing(trained))
         elif constant:
             findings += [finding for finding in (_asleep(trained, tested.get(name), constant, layers),) if finding]
-    if not findings and first and (same := _one_and_the_same(passes, first.inputs)):
-        findings.append(same)
+    same = same_inputs(passes.training, first.inputs) if first and not findings else None
+    if same and same[1] >= FEW:
+        findings.append(_one_and_the_same(*same))
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=len(told))
     if not told:
@@ -73,32 +72,11 @@ def _nothing(trained: Columns) -> Finding:
     )
 
 
-def _one_and_the_same(passes: Passes, inputs: tuple[str, ...]) -> Finding | None:
-    """Where all that a model gets of a sample is the same for each, in every bit, and other parts of it are not."""
-    rows: dict[str, list[Tensor]] = {}
-    for batch in passes.training.kept:
-        for name, tensor in leaves(batch):
-            rows.setdefault(name, []).append(tensor)
-    given = [name for name in inputs if any(tensor.ndim > 1 for tensor in rows.get(name, ()))]
-    if not given or len(given) < len(inputs) or not all(_is_one(rows[name]) for name in given):
-        return None
-    count = sum(map(len, rows[given[0]]))
-    if count < FEW or all(_is_one(tensors) for tensors in rows.values()):
-        return None
+def _one_and_the_same(place: str, samples: int) -> Finding:
     return Finding(
-        f"`{passes.training.fields[given[0]].place}` is the same in each of {count:,} samples, in every bit, and what "
-        "belongs to it is not",
-        Location(symbol=passes.training.fields[given[0]].place),
+        f"`{place}` is the same in each of {samples:,} samples, in every bit, and what belongs to it is not",
+        Location(symbol=place),
         help="look at how the input is read: a buffer that is returned again and again, an index that is not used",
-    )
-
-
-def _is_one(tensors: list[Tensor]) -> bool:
-    """Whether all rows of these are one and the same."""
-    row = tensors[0][:1]
-    return all(
-        tensor.ndim > 0 and tensor.shape[1:] == row.shape[1:] and same_bits(tensor, row.expand_as(tensor))
-        for tensor in tensors
     )
 
 
