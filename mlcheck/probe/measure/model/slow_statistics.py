@@ -38,7 +38,11 @@ class SlowStatistics:
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
         modules = [module for model in trial.models.values() for module in model.modules()]
-        slow = [module for module in modules if _is_slow(module) and is_unfilled(module)]
+        slow = {
+            module: module.momentum
+            for module in modules
+            if isinstance(module, _BatchNorm) and module.momentum and module.momentum < SLOW and is_unfilled(module)
+        }
         if not slow:
             raise NotMeasured(f"no new batch norm has a momentum below {SLOW:g}")
         planned = trial.planned or planned_in(trial.objects)
@@ -56,12 +60,8 @@ class SlowStatistics:
             trial.train_step(first_batches(trial, 1)[0], 0)
         names = Names(trial.models)
         norms = tuple(
-            (names.module(norm), norm.momentum, (1.0 - norm.momentum) ** (learns[norm] * batches))
-            for norm in slow
+            (names.module(norm), momentum, (1.0 - momentum) ** (learns[norm] * batches))
+            for norm, momentum in slow.items()
             if learns[norm]
         )
         return cls(norms, batches, f"{plural(batches, 'batch')} ({planned.source})")
-
-
-def _is_slow(module: nn.Module) -> bool:
-    return isinstance(module, _BatchNorm) and module.momentum is not None and 0.0 < module.momentum < SLOW
