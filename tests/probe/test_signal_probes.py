@@ -251,6 +251,19 @@ def test_statistics_that_have_not_arrived_when_the_run_ends(momentum: float, bat
     says(ask("batch-norm-forgets", trial), outcome)
 
 
+@pytest.mark.parametrize(("resets", "outcome"), [(True, Outcome.WARN), (False, Outcome.PASS)])
+def test_statistics_that_every_step_resets(resets: bool, outcome: Outcome) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 5))
+
+    def loss(net: nn.Module, batch: Any) -> Tensor:
+        for module in net.modules():
+            if resets and isinstance(module, nn.BatchNorm1d):
+                module.reset_running_stats()
+        return cross_entropy(net, batch)
+
+    says(ask("batch-norm-forgets", trial_of(model, classes(8), loss)), outcome)
+
+
 @pytest.mark.parametrize(("first", "outcome"), [(0.1, Outcome.PASS), (0.0, Outcome.WARN)])
 def test_a_second_pass_for_one_update_leaves_the_statistics_alone(first: float, outcome: Outcome) -> None:
     """As sharpness-aware minimisation does; the momentum stays at 0 until the next step."""

@@ -6,6 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.model.reset_statistics import ResetStatistics
 from mlcheck.probe.measure.model.slow_statistics import SlowStatistics
 from mlcheck.probe.measure.model.wiring import Wiring
 from mlcheck.probe.measure.names import listed
@@ -13,7 +14,7 @@ from mlcheck.probe.measure.names import listed
 _MOSTLY = 0.5
 
 
-def check(seen: Wiring, slow: SlowStatistics | None) -> Verdict:
+def check(seen: Wiring, slow: SlowStatistics | None, reset: ResetStatistics | None) -> Verdict:
     tracking = [(name, momentum) for name, momentum, tracks in seen.norms if tracks]
     if not tracking and not seen.unfilled_calls:
         return Verdict(Outcome.SKIP, reason="no batch norm with running statistics ran")
@@ -31,6 +32,8 @@ def check(seen: Wiring, slow: SlowStatistics | None) -> Verdict:
                     help="in PyTorch momentum is the weight of the new batch: 0.1 is the default, 0.01 is slow",
                 )
             )
+    if reset and reset.names:
+        findings.append(_begins_anew(reset))
     if slow and (finding := _never_arrive(slow)):
         findings.append(finding)
     if seen.unfilled:
@@ -46,6 +49,15 @@ def check(seen: Wiring, slow: SlowStatistics | None) -> Verdict:
     return Verdict(
         Outcome.PASS, f"{plural(len(tracking), 'batch norm')} with momentum {values}", looked_at=len(tracking)
     )
+
+
+def _begins_anew(reset: ResetStatistics) -> Finding:
+    message = (
+        f"{listed(list(reset.names))} began each of {plural(reset.steps, 'training step')} with mean 0 and variance 1, "
+        "though they learn from every batch: what they learnt is thrown away before the next one"
+    )
+    place = Location(symbol=reset.names[0].partition(" ")[0])
+    return Finding(message, place, help="reset_running_stats() belongs before training, or not into the program at all")
 
 
 def _never_arrive(slow: SlowStatistics) -> Finding | None:
