@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from data_programs import Changed
 from label_programs import clusters
 from probe_programs import ask, says, trial_on
@@ -28,6 +29,27 @@ def test_augmentation_that_replaces_most_samples() -> None:
     shuffled = Changed(clusters(), lambda _, sample: (10 * torch.randn(8), sample[1]))
     verdict = ask("augmentation-destroys-label", trial_on(shuffled, clusters(seed=2)))
     says(verdict, Outcome.WARN, "augmentation hides what the label says")
+
+
+def in_the_step(change: Any, evaluates_too: bool = False) -> Trial:
+    """A trial whose training step changes its inputs before the model gets them."""
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        x, y = batch
+        return F.cross_entropy(model(change(x) if model.training or evaluates_too else x), y)
+
+    return trial_on(clusters(), clusters(seed=2), loss=loss)
+
+
+def test_a_training_step_that_replaces_most_samples() -> None:
+    verdict = ask("augmentation-destroys-label", in_the_step(lambda x: 5 * torch.randn_like(x)))
+    says(verdict, Outcome.WARN, "augmentation hides what the label says", "is changed in the training step")
+
+
+@pytest.mark.parametrize("evaluates_too", [False, True])
+def test_a_training_step_that_adds_some_noise(evaluates_too: bool) -> None:
+    trial = in_the_step(lambda x: x + 0.5 * torch.randn_like(x), evaluates_too)
+    assert ask("augmentation-destroys-label", trial).outcome is (Outcome.SKIP if evaluates_too else Outcome.PASS)
 
 
 def scenes(change: Any, rows: int = 40) -> Changed:

@@ -48,6 +48,29 @@ def test_what_fits_into_float16_passes(mask: float) -> None:
     assert "float16" in verdict.summary
 
 
+class Growing(nn.Module):
+    """Scores that grow by a `factor` with every step, up to a million times."""
+
+    calls: Tensor
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.head, self.factor = nn.Linear(8, 5), factor
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        size = (self.factor**self.calls).clamp_max(1e6)
+        self.calls += 1
+        return self.head(x * size).float() / size
+
+
+@pytest.mark.parametrize(("factor", "outcome"), [(1.5, Outcome.FAIL), (1.01, Outcome.PASS)])
+def test_values_that_overflow_once_they_have_grown(factor: float, outcome: Outcome) -> None:
+    verdict = ask(HALF, mixed(Growing(factor)))
+    assert verdict.outcome is outcome, verdict
+    assert verdict.summary.startswith("after ") is (outcome is Outcome.FAIL)
+
+
 class Halved(nn.Module):
     """Inputs brought to length one, in float16 as the program itself turns them."""
 

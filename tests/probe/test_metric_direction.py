@@ -54,6 +54,15 @@ def test_a_search_that_keeps_the_wrong_end_by_name() -> None:
     says(metric_direction_reversed.check(searched("f1", smallest=False), None), Outcome.PASS, "as its name asks for")
 
 
+def test_an_error_that_training_lowers_and_the_search_keeps_large() -> None:
+    seen = searched("box_error", smallest=False)
+    says(metric_direction_reversed.check(seen, moved("box_error", 0.3, 0.1)), Outcome.WARN, "falls from 0.3 to 0.1")
+    for run in (moved("box_error", 0.3, 0.2), moved("box_error", 0.3, 0.1, falls=False), None):
+        says(metric_direction_reversed.check(seen, run), Outcome.PASS, "nothing speaks against it")
+    for name in ("entropy", "accuracy_error"):
+        says(metric_direction_reversed.check(searched(name, False), moved(name, 0.3, 0.1)), Outcome.PASS)
+
+
 def test_a_share_that_training_raises_and_the_search_keeps_small() -> None:
     seen = searched("ranking", smallest=True)
     says(metric_direction_reversed.check(seen, moved("ranking", 0.3, 0.9)), Outcome.WARN, "rises from 0.3 to 0.9")

@@ -319,3 +319,18 @@ def test_a_model_that_takes_derivatives_itself_is_not_called_without_gradients()
         return value
 
     assert ask("batch-mixing", trial_of(Function(force, net=mlp()), classes(8), loss)).outcome is Outcome.SKIP
+
+
+@pytest.mark.parametrize(
+    ("rolls", "outcome"), [((1,), Outcome.FAIL), ((0,), Outcome.PASS), ((0, 1), Outcome.PASS), ((), Outcome.PASS)]
+)
+def test_an_autoencoder_is_asked_for_its_own_input(rolls: tuple[int, ...], outcome: Outcome) -> None:
+    """Another sample's beside its own is a negative example."""
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        (x,) = batch
+        return sum(F.mse_loss(model(x), x.roll(roll, 0)) for roll in rolls) + model(x).square().mean()
+
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8))
+    batches = [(torch.randn(32, 8, generator=torch.Generator().manual_seed(seed)),) for seed in range(4)]
+    says(ask("batch-mixing", trial_of(model, batches, loss)), outcome, *(["is `batch[0]` of"] if rolls == (1,) else []))

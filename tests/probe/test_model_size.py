@@ -129,3 +129,22 @@ def test_a_flattened_map_that_is_widened(width: int, outcome: Outcome) -> None:
 def test_a_flattened_map_that_is_narrowed() -> None:
     model = nn.Sequential(nn.Conv2d(1, 49, 1), nn.ReLU(), nn.Flatten(), nn.Linear(3136, 700), nn.Linear(700, 5))
     assert ask(RULE, on(model, 1, 8, 8)).outcome is Outcome.PASS
+
+
+class Words(nn.Module):
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(rows, 16), nn.Linear(16, 5)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.embed(ids).mean(1))
+
+
+@pytest.mark.parametrize(("highest", "outcome"), [(40, Outcome.WARN), (149_000, Outcome.PASS)])
+def test_an_embedding_of_far_more_words_than_there_are(highest: int, outcome: Outcome) -> None:
+    generator = torch.Generator().manual_seed(0)
+    batches = [
+        (torch.randint(highest, (32, 6), generator=generator), torch.randint(5, (32,), generator=generator))
+        for _ in range(4)
+    ]
+    says(ask(RULE, trial_of(Words(150_000), batches, cross_entropy)), outcome)

@@ -28,6 +28,14 @@ def test_an_average_that_is_the_model(how: Any) -> None:
     says(ask("averaged-copy-wrong", trial), Outcome.FAIL, "`Holder.shadow` is the model itself, not a copy")
 
 
+@pytest.mark.parametrize(("how", "outcome"), [(copy.copy, Outcome.FAIL), (lambda model: model, Outcome.SKIP)])
+def test_a_shallow_copy_is_the_model_whatever_it_is_called(how: Any, outcome: Outcome) -> None:
+    model = mlp()
+    trial = trial_of(model, classes(8), cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1))
+    trial.objects = (Holder(model=model, teacher=how(model)),)
+    says(ask("averaged-copy-wrong", trial), outcome)
+
+
 @pytest.mark.parametrize("names", [("T.model",), ("T.ema_model",), ("T.model", "T.semantic"), ("T.model", "T.net")])
 def test_other_names_of_a_model(names: tuple[str, ...]) -> None:
     seen = AveragedCopies((), 0, False, Location(), names)

@@ -247,3 +247,25 @@ def test_an_expert_whose_turn_has_not_come(turn: int, outcome: Outcome) -> None:
     for number, (x, _) in enumerate(batches):
         x[0, 0] = float(number == turn)
     says(ask("parameter-without-gradient", trial_of(Routed(), batches, cross_entropy)), outcome)
+
+
+class Adapted(nn.Module):
+    """Beside a linear layer, a path of two matrices of which some start at zero."""
+
+    def __init__(self, zeros: str) -> None:
+        super().__init__()
+        self.base = nn.Linear(8, 5)
+        self.down = nn.Parameter(torch.zeros(8, 2) if "down" in zeros else torch.randn(8, 2))
+        self.up = nn.Parameter(torch.zeros(2, 5))
+        self.scale = 0.0 if "scale" in zeros else 1.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.base(x) + self.scale * (x @ self.down @ self.up)
+
+
+@pytest.mark.parametrize(
+    ("zeros", "outcome"), [("down", Outcome.FAIL), ("", Outcome.PASS), ("down, scale", Outcome.INCONCLUSIVE)]
+)
+def test_factors_that_are_both_zero_never_begin(zeros: str, outcome: Outcome) -> None:
+    verdict = ask("parameter-without-gradient", trial_of(Adapted(zeros), classes(8), cross_entropy))
+    says(verdict, outcome, *(["`down`, `up` are all zeros"] if outcome is Outcome.FAIL else []))

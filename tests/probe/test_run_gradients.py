@@ -15,9 +15,9 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.trial.trial import NotReached, Trial
 
 
-def clipped(norm: float, optimizer: type[torch.optim.Optimizer] = torch.optim.SGD) -> Trial:
+def clipped(norm: float, optimizer: type[torch.optim.Optimizer] = torch.optim.SGD, rate: float = 0.01) -> Trial:
     model = mlp()
-    opt = optimizer(model.parameters(), lr=0.01)  # type: ignore[call-arg]
+    opt = optimizer(model.parameters(), lr=rate)  # type: ignore[call-arg]
 
     def step(batch: Any, _: int) -> dict[str, Tensor]:
         opt.zero_grad()
@@ -40,6 +40,11 @@ def test_clipping_to_nothing() -> None:
 )
 def test_clipping_that_leaves_something_passes(norm: float, optimizer: type[torch.optim.Optimizer]) -> None:
     says(ask("gradients-clipped-away", clipped(norm, optimizer)), Outcome.PASS)
+
+
+@pytest.mark.parametrize(("rate", "outcome"), [(0.1, Outcome.WARN), (50.0, Outcome.PASS)])
+def test_clipping_by_less_that_leaves_the_model_where_it_is(rate: float, outcome: Outcome) -> None:
+    says(ask("gradients-clipped-away", clipped(2e-3, rate=rate)), outcome)
 
 
 def test_a_gradient_scaler_is_no_clipping() -> None:

@@ -11,6 +11,7 @@ from probe_programs import ask, classes, cross_entropy, mlp, on_classes, says, t
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
+from mlcheck.trial.planned import Planned
 
 
 def deep(depth: int, bend: type[nn.Module], width: int = 32) -> nn.Sequential:
@@ -239,6 +240,30 @@ def test_momentum_of_batch_norm(momentum: float | None, outcome: Outcome) -> Non
     says(ask("batch-norm-forgets", on_classes(model)), outcome)
 
 
+@pytest.mark.parametrize(
+    ("momentum", "batches", "outcome"),
+    [(1e-3, 400, Outcome.WARN), (1e-3, 4000, Outcome.PASS), (0.1, 3, Outcome.PASS), (1e-3, 0, Outcome.PASS)],
+)
+def test_statistics_that_have_not_arrived_when_the_run_ends(momentum: float, batches: int, outcome: Outcome) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16, momentum=momentum), nn.ReLU(), nn.Linear(16, 5))
+    trial = on_classes(model)
+    trial.planned = Planned(batches, "batches", "the config's max_length") if batches else None
+    says(ask("batch-norm-forgets", trial), outcome)
+
+
+@pytest.mark.parametrize(("resets", "outcome"), [(True, Outcome.WARN), (False, Outcome.PASS)])
+def test_statistics_that_every_step_resets(resets: bool, outcome: Outcome) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 5))
+
+    def loss(net: nn.Module, batch: Any) -> Tensor:
+        for module in net.modules():
+            if resets and isinstance(module, nn.BatchNorm1d):
+                module.reset_running_stats()
+        return cross_entropy(net, batch)
+
+    says(ask("batch-norm-forgets", trial_of(model, classes(8), loss)), outcome)
+
+
 @pytest.mark.parametrize(("first", "outcome"), [(0.1, Outcome.PASS), (0.0, Outcome.WARN)])
 def test_a_second_pass_for_one_update_leaves_the_statistics_alone(first: float, outcome: Outcome) -> None:
     """As sharpness-aware minimisation does; the momentum stays at 0 until the next step."""
@@ -323,3 +348,21 @@ def test_a_last_layer_of_zeros_gives_every_sample_its_bias(bend: type[nn.Module]
     model = deep(depth, bend)
     nn.init.zeros_(model[-1].weight)
     assert ask("signal-fades-with-depth", on_classes(model, batches=3)).outcome is outcome
+
+
+class Stacked(nn.Module):
+    def __init__(self, std: float) -> None:
+        super().__init__()
+        self.cell, self.out = nn.RNN(1, 16, num_layers=6, batch_first=True), nn.Linear(16, 5)
+        for weight in self.cell.parameters():
+            nn.init.normal_(weight, std=std)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.cell(x.unsqueeze(2))[0][:, -1])
+
+
+@pytest.mark.parametrize(("std", "outcome"), [(0.01, Outcome.WARN), (0.25, Outcome.PASS)])
+def test_recurrent_layers_in_one_module(std: float, outcome: Outcome) -> None:
+    verdict = ask("signal-fades-with-depth", on_classes(Stacked(std)))
+    assert verdict.outcome in (outcome, Outcome.SKIP)
+    assert (verdict.outcome is Outcome.WARN) is ("layer 0 of cell" in verdict.summary)

@@ -173,6 +173,15 @@ def test_inputs_that_are_all_the_same() -> None:
     says(ask("constant-feature", trial), Outcome.WARN, "`batch[0]` is the same in every sample")
 
 
+@pytest.mark.parametrize(("same", "outcome"), [(200, Outcome.WARN), (199, Outcome.PASS)])
+def test_pictures_that_are_all_the_same(same: int, outcome: Outcome) -> None:
+    pictures = torch.rand(200, 1, 8, 8, generator=draws())
+    pictures[:same] = pictures[0]
+    assert ask("constant-feature", classified(pictures, rare(0.5, 200))).outcome in (outcome, Outcome.SKIP)
+    if outcome is Outcome.WARN:
+        says(ask("constant-feature", classified(pictures, rare(0.5, 200))), outcome, "is the same in each of 200")
+
+
 def test_a_picture_with_a_dead_channel() -> None:
     pictures = torch.rand(200, 3, 8, 8, generator=draws())
     pictures[:, 2] = 0

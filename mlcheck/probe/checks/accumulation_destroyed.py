@@ -8,7 +8,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.drive import inconclusive
-from mlcheck.probe.measure.training.training_steps import ParameterStory, TrainingSteps
+from mlcheck.probe.measure.training.parameter_story import ParameterStory
+from mlcheck.probe.measure.training.training_steps import TrainingSteps
 
 
 def check(steps: TrainingSteps) -> Verdict:

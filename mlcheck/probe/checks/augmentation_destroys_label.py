@@ -10,9 +10,10 @@ from mlcheck.probe.measure.data.labels import Labels
 from mlcheck.probe.measure.data.mates import mates
 from mlcheck.probe.measure.data.mirrored import told_by_mirror
 from mlcheck.probe.measure.data.mirrored_classes import exchanged_class
-from mlcheck.probe.measure.data.neighbours import consensus, features
+from mlcheck.probe.measure.data.neighbours import Split, consensus, features
 from mlcheck.probe.measure.data.passes import Passes
 from mlcheck.probe.measure.data.samples import Samples
+from mlcheck.probe.measure.data.step_inputs import LABEL, StepInputs
 from mlcheck.probe.measure.data.twin_views import TwinViews
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
 from mlcheck.probe.measure.names import part_of
@@ -27,6 +28,7 @@ CHANCE = 2.0
 CLEAR = 0.6
 CLEAN = 0.1
 LEFT = 0.25
+NOTHING_LEFT = 0.1
 PLACED = 0.5
 DROWNING = 3.0
 ALL = 0.7
@@ -40,9 +42,12 @@ def check(
     views: TwinViews | None,
     first: FirstLoss | None,
     run: ShortRun | None,
+    inputs: StepInputs | None,
 ) -> Verdict:
     if passes and views and first and run and (finding := _strangers(passes, views, first, run)):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=samples.training.read_twice)
+    if not samples.training.varying and inputs and passes and labels:
+        return _in_the_step(inputs, passes, labels)
     if not samples.training.varying:
         return Verdict(Outcome.SKIP, reason="training samples are the same when read again: they are not augmented")
     if finding := _left_behind(samples) or _led_astray(samples):
@@ -60,7 +65,23 @@ def check(
     held_out = features(passes.validation.kept, use.field) if use and passes.validation else None
     if use is None or training is None or held_out is None:
         return Verdict(Outcome.SKIP, reason="there is no class label a sample beside inputs of one size in both splits")
-    plain, augmented = consensus(held_out, use.ignored), consensus(training, use.ignored)
+    return _compared(training, held_out, use.ignored, LEFT)
+
+
+def _in_the_step(inputs: StepInputs, passes: Passes, labels: Labels) -> Verdict:
+    """Samples as the model gets them in a training step that augments them, and validation samples as they are."""
+    use = next((use for use in labels.uses if use.one_a_sample and use.field), None)
+    training = features(list(inputs.batches), LABEL)
+    held_out = features(passes.validation.kept, use.field) if use and passes.validation else None
+    if use is None or training is None or held_out is None:
+        return Verdict(Outcome.SKIP, reason="there is no class label a sample beside inputs of one size in both splits")
+    where = f" (`{part_of('batch', inputs.place)}` is changed in the training step)"
+    return _compared(training, held_out, use.ignored, NOTHING_LEFT, where)
+
+
+def _compared(training: Split, held_out: Split, ignored: int, left: float, where: str = "") -> Verdict:
+    """Whether neighbours agree on a label among augmented samples as among those of the other split."""
+    plain, augmented = consensus(held_out, ignored), consensus(training, ignored)
     if plain.samples < FEW or plain.judged < CLEAR * plain.samples or plain.share > CLEAN:
         return Verdict(
             Outcome.INCONCLUSIVE,
@@ -71,9 +92,9 @@ def check(
         f"{100 * after:.0f} % of the augmented training samples have neighbours that agree on a label, where "
         f"{100 * before:.0f} % of the validation samples have"
     )
-    if after >= LEFT * before:
+    if augmented.samples < FEW or after >= left * before:
         return Verdict(Outcome.PASS, told, looked_at=augmented.samples)
-    message = f"augmentation hides what the label says: {told}"
+    message = f"augmentation hides what the label says: {told}{where}"
     finding = Finding(message, help="look at augmented samples and name them yourself; weaken what you cannot name")
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=augmented.samples)
 

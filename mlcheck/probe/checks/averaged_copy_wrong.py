@@ -22,7 +22,7 @@ _AVERAGE = re.compile(r"ema|average|avg|shadow|smooth|polyak|swa")
 
 
 def check(seen: AveragedCopies, run: ShortRun | None) -> Verdict:
-    findings = _not_copied(seen.aliases)
+    findings = _not_copied(seen.aliases, seen.shallow)
     if not findings and not seen.copies:
         return Verdict(Outcome.SKIP, reason="there is no second copy of the model's weights")
     copies = tuple(copy for copy in seen.copies if not copy.viewed or _is_average(copy))
@@ -71,9 +71,9 @@ def _evaluates_alike(run: ShortRun) -> bool:
     return run.epochs >= 1 and bool(run.before) and run.before == run.after
 
 
-def _not_copied(aliases: tuple[str, ...]) -> list[Finding]:
-    """Names for an average that hold the model, beside another name for it."""
-    same = [name for name in aliases if _WORDS & set(name.rpartition(".")[2].lower().split("_"))]
+def _not_copied(aliases: tuple[str, ...], shallow: tuple[str, ...]) -> list[Finding]:
+    """Names for an average that hold the model, beside another name for it, and what copy.copy made of it."""
+    same = [name for name in aliases if _WORDS & set(name.rpartition(".")[2].lower().split("_")) or name in shallow]
     if len(same) == len(aliases):
         return []
     help_ = "copy with copy.deepcopy(model), or clone every tensor"

@@ -77,6 +77,8 @@ def _strayed(pairing: Pairing) -> Verdict:
             message, pairing.place, help="look for what is drawn at random before the loss: a permutation"
         )
         return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=pairing.looked_at)
+    if one.read:
+        return _shifted(pairing, one)
     own = "" if one.predicted == one.own else f", in row {one.predicted},"
     message = (
         f"the loss compares predictions with other samples' targets{', not in every step' if one.sometimes else ''}: "
@@ -85,6 +87,17 @@ def _strayed(pairing: Pairing) -> Verdict:
         f"{one.asked} samples asked about)"
     )
     how = "look at what reorders one side before the loss: sort, roll, flip, a shuffle, repeat for repeat_interleave"
+    finding = Finding(message, pairing.place, help=how)
+    return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=pairing.looked_at)
+
+
+def _shifted(pairing: Pairing, one: Strayed) -> Verdict:
+    message = (
+        f"the loss compares predictions with other samples' targets: the target of what is predicted for sample "
+        f"{one.own} is `{part_of('batch', one.name)}` of sample {one.reached} (so it is of {one.astray} samples, all "
+        "that were asked about)"
+    )
+    how = "look at what reorders one side before the loss: roll, flip, sort, a permutation"
     finding = Finding(message, pairing.place, help=how)
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=pairing.looked_at)
 

@@ -6,11 +6,15 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.model.reset_statistics import ResetStatistics
+from mlcheck.probe.measure.model.slow_statistics import SlowStatistics
 from mlcheck.probe.measure.model.wiring import Wiring
 from mlcheck.probe.measure.names import listed
 
+_MOSTLY = 0.5
 
-def check(seen: Wiring) -> Verdict:
+
+def check(seen: Wiring, slow: SlowStatistics | None, reset: ResetStatistics | None) -> Verdict:
     tracking = [(name, momentum) for name, momentum, tracks in seen.norms if tracks]
     if not tracking and not seen.unfilled_calls:
         return Verdict(Outcome.SKIP, reason="no batch norm with running statistics ran")
@@ -28,6 +32,10 @@ def check(seen: Wiring) -> Verdict:
                     help="in PyTorch momentum is the weight of the new batch: 0.1 is the default, 0.01 is slow",
                 )
             )
+    if reset and reset.names:
+        findings.append(_begins_anew(reset))
+    if slow and (finding := _never_arrive(slow)):
+        findings.append(finding)
     if seen.unfilled:
         told = f"{listed(list(seen.unfilled))} ran in evaluation mode in the training step, with mean 0 and variance 1"
         place = Location(symbol=seen.unfilled[0].partition(" ")[0])
@@ -41,6 +49,30 @@ def check(seen: Wiring) -> Verdict:
     return Verdict(
         Outcome.PASS, f"{plural(len(tracking), 'batch norm')} with momentum {values}", looked_at=len(tracking)
     )
+
+
+def _begins_anew(reset: ResetStatistics) -> Finding:
+    message = (
+        f"{listed(list(reset.names))} began each of {plural(reset.steps, 'training step')} with mean 0 and variance 1, "
+        "though they learn from every batch: what they learnt is thrown away before the next one"
+    )
+    place = Location(symbol=reset.names[0].partition(" ")[0])
+    return Finding(message, place, help="reset_running_stats() belongs before training, or not into the program at all")
+
+
+def _never_arrive(slow: SlowStatistics) -> Finding | None:
+    """Norms whose statistics are mostly what they were made with when the run ends."""
+    names = [name for name, _, left in slow.norms if left > _MOSTLY]
+    if not names:
+        return None
+    _, momentum, left = max(slow.norms, key=lambda norm: norm[2])
+    message = (
+        f"the momentum of {listed(names)} is {momentum:g}: after the planned {slow.source} its statistics still are "
+        f"{100 * left:.0f} % the mean 0 and variance 1 that they began with, and evaluation normalises with them"
+    )
+    help_ = "in PyTorch momentum is the weight of the new batch: 0.1 is the default; 1 / batches is far too slow"
+    place = Location(symbol=names[0].partition(" ")[0])
+    return Finding(message, place, help=help_, numbers={"left": left})
 
 
 def _without_batch(place: Location) -> Finding:

@@ -10,6 +10,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.data.columns import Columns, columns_of
 from mlcheck.probe.measure.data.embedded_ids import EmbeddedIds, Lookups
 from mlcheck.probe.measure.data.passes import Passes
+from mlcheck.probe.measure.data.same_inputs import same_inputs
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
 from mlcheck.probe.measure.model.first_inputs import FirstInput, FirstInputs
 
@@ -37,6 +38,9 @@ def check(passes: Passes, first: FirstLoss | None, entering: FirstInputs | None,
             findings.append(_nothing(trained))
         elif constant:
             findings += [finding for finding in (_asleep(trained, tested.get(name), constant, layers),) if finding]
+    same = same_inputs(passes.training, first.inputs) if first and not findings else None
+    if same and same[1] >= FEW:
+        findings.append(_one_and_the_same(*same))
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=len(told))
     if not told:
@@ -65,6 +69,14 @@ def _nothing(trained: Columns) -> Finding:
         f"`{trained.place}` is the same in every sample: none of its {len(trained.share)} {trained.kind}s "
         f"varies in {trained.rows:,} rows",
         help="look at how the input is read: a buffer that is returned again and again, a scale of zero",
+    )
+
+
+def _one_and_the_same(place: str, samples: int) -> Finding:
+    return Finding(
+        f"`{place}` is the same in each of {samples:,} samples, in every bit, and what belongs to it is not",
+        Location(symbol=place),
+        help="look at how the input is read: a buffer that is returned again and again, an index that is not used",
     )
 
 

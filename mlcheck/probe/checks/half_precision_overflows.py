@@ -15,12 +15,13 @@ _RANGE = "scale the values down, normalise before this line, or leave autocast f
 
 
 def check(seen: HalfPrecision) -> Verdict:
+    later = f"after {plural(seen.trained, 'training step')} in float32, " if seen.trained else ""
     if seen.error:
-        told = f"in {seen.dtype} the training step raises, in float32 it does not: {seen.error}"
+        told = f"{later}in {seen.dtype} the training step raises, in float32 it does not: {seen.error}"
         help_ = _CONSTANT if "overflow" in seen.error else "leave autocast for this line, or cast to one type"
         return Verdict(Outcome.FAIL, told, findings=(Finding(told, seen.place, help=help_),), looked_at=1)
     if seen.overflow:
-        told = f"in {seen.dtype} the result overflows: {seen.overflow}"
+        told = f"{later}in {seen.dtype} the result overflows: {seen.overflow}"
         return Verdict(Outcome.FAIL, told, findings=(Finding(told, seen.place, help=_RANGE),), looked_at=1)
     if seen.guard:
         told = f"{seen.guard} is 0 in float16, as all below 3e-8: it guards nothing"

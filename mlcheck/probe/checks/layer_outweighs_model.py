@@ -1,4 +1,4 @@
-"""Tells what the model costs, module by module, and judges linear layers over everything and very long recurrences."""
+"""Tells what the model costs, module by module, and judges layers over everything, very long recurrences and tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.data.embedded_ids import EmbeddedIds, Lookups
 from mlcheck.probe.measure.model.model_size import ModelSize, ModuleSize
 
 HEAVY = 2_000_000
@@ -13,10 +14,12 @@ MOST = 0.8
 WIDE = 4096
 LONG = 1000
 WIDENED = 2
+FEW_ROWS = 100
+LITTLE = 0.01
 _SHOWN = 30
 
 
-def check(seen: ModelSize, *, share: float = MOST, steps: int = LONG) -> Verdict:
+def check(seen: ModelSize, lookups: Lookups | None, *, share: float = MOST, steps: int = LONG) -> Verdict:
     numbers = {
         "parameters": float(seen.parameters),
         "trained": float(seen.trained),
@@ -33,7 +36,8 @@ def check(seen: ModelSize, *, share: float = MOST, steps: int = LONG) -> Verdict
         f"for backward {_short(numbers['bytes kept for backward a sample'])}B a sample"
     )
     faults = (_too_wide(module, seen, share) or _too_long(module, steps) for module in seen.modules)
-    findings = tuple(fault for fault in faults if fault)
+    unread = _unread(lookups.tables, seen, share) if lookups else []
+    findings = (*(fault for fault in faults if fault), *unread)
     outcome = Outcome.WARN if findings else Outcome.PASS
     return Verdict(
         outcome,
@@ -58,6 +62,24 @@ def _too_wide(module: ModuleSize, seen: ModelSize, most: float) -> Finding | Non
         help="pool first (AdaptiveAvgPool), or let a strided convolution bring the map down",
         numbers={"share": share},
     )
+
+
+def _unread(tables: tuple[EmbeddedIds, ...], seen: ModelSize, most: float) -> list[Finding]:
+    """Embeddings that are most of the model, where a hundredth of the rows would do for all ids there were."""
+    findings = []
+    sizes = {module.name: module.parameters for module in seen.modules}
+    for table in tables:
+        weights, highest = sizes.get(table.name, 0), max(table.ids, default=0)
+        share = weights / max(seen.parameters, 1)
+        if weights < HEAVY or share < most or table.rows < FEW_ROWS or highest >= LITTLE * table.words:
+            continue
+        message = (
+            f"`{table.name}` has {table.words:,} rows, {100 * share:.1f} % of the model's weights, and in "
+            f"{table.rows:,} sequences no id above {highest:,} was looked up"
+        )
+        help_ = "give it the size of the vocabulary that the data is encoded with"
+        findings.append(Finding(message, Location(symbol=table.name), help=help_, numbers={"share": share}))
+    return findings
 
 
 def _too_long(module: ModuleSize, most: int) -> Finding | None:

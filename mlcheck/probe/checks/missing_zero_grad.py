@@ -8,7 +8,8 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.training.left_gradients import LeftGradients
-from mlcheck.probe.measure.training.training_steps import ParameterStory, TrainingSteps
+from mlcheck.probe.measure.training.parameter_story import ParameterStory
+from mlcheck.probe.measure.training.training_steps import TrainingSteps
 
 
 def check(steps: TrainingSteps, evaluated: LeftGradients | None) -> Verdict:

@@ -10,7 +10,8 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.training.idle_optimizers import idleness
-from mlcheck.probe.measure.training.training_steps import MANY_STEPS, ParameterStory, TrainingSteps
+from mlcheck.probe.measure.training.parameter_story import ParameterStory
+from mlcheck.probe.measure.training.training_steps import MANY_STEPS, TrainingSteps
 
 _ROUNDING = 1e-6
 _SINGLE = 4  # bytes

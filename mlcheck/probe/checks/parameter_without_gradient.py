@@ -7,7 +7,8 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed
-from mlcheck.probe.measure.training.training_steps import MANY_STEPS, ParameterStory, TrainingSteps
+from mlcheck.probe.measure.training.parameter_story import ParameterStory
+from mlcheck.probe.measure.training.training_steps import MANY_STEPS, TrainingSteps
 
 _STEP_FUNCTION = "what follows is a step function, whose slope is 0 (sign, round, floor, argmax)"
 
@@ -21,37 +22,11 @@ def check(steps: TrainingSteps) -> Verdict:
         )
     if steps.steps >= MANY_STEPS and held and not any(story.trace.nonzero for story in held):
         return _zeros(steps, held)
-    silent = [story for story in held if not story.trace.arrivals]
-    cut = [s for s in silent if s.influences and not s.under_no_grad]
-    frozen = [s for s in silent if s.influences and s.under_no_grad]
-    unused = [s for s in silent if s.influences is False]
-    unknown = [s for s in silent if s.influences is None]
+    unknown = [story for story in held if not story.trace.arrivals and story.influences is None]
     if unknown and len(unknown) == len(held) and any(steps.updates.values()):
         return _cut_off(steps, held)
-    stepped = [s for s in held if s.is_flat and s.influences]
-    findings = [
-        *_finding(
-            stepped,
-            f"changes the loss and gets a gradient of 0 in all of {plural(steps.steps, 'step')}: {_STEP_FUNCTION}",
-            f"change the loss and get gradients of 0 in all of {plural(steps.steps, 'step')}: {_STEP_FUNCTION}",
-        ),
-        *_finding(
-            cut,
-            "changes the loss but gets no gradient: the graph is cut (detach, .data, .item, numpy)",
-            "change the loss but get no gradient: the graph is cut (detach, .data, .item, numpy)",
-        ),
-        *_finding(
-            frozen,
-            "gets no gradient because its module runs under torch.no_grad(), yet the optimizer holds it",
-            "get no gradient because their module runs under torch.no_grad(), yet the optimizer holds them",
-        ),
-        *_finding(
-            unused,
-            f"never got a gradient in {plural(steps.steps, 'step')} and does not change the loss: it is not used",
-            f"never got a gradient in {plural(steps.steps, 'step')} and do not change the loss: they are not used",
-        ),
-        *_finding(unknown, f"never got a gradient in {plural(steps.steps, 'step')}"),
-    ]
+    severe = _severe(held, steps.steps)
+    findings = [*severe, *_mild(held, steps.steps)]
     if not findings and (idle_term := [s for s in held if s.is_flat and s.influences is False]):
         reason = (
             f"{listed([s.name for s in idle_term])}: every gradient was 0 in {plural(steps.steps, 'step')}, and the "
@@ -65,8 +40,49 @@ def check(steps: TrainingSteps) -> Verdict:
         return Verdict(
             Outcome.PASS, f"{plural(len(held), 'trained parameter')}, and all got gradients{note}", looked_at=len(held)
         )
-    outcome = Outcome.FAIL if cut or stepped else Outcome.WARN
+    outcome = Outcome.FAIL if severe else Outcome.WARN
     return Verdict(outcome, findings[0].message, findings=tuple(findings), looked_at=len(held))
+
+
+def _severe(held: list[ParameterStory], steps: int) -> list[Finding]:
+    """Parameters that matter and get no gradient, or one that is 0."""
+    flat, always = [s for s in held if s.is_flat], f"in all of {plural(steps, 'step')}"
+    return [
+        *_finding(
+            [s for s in flat if s.waits],
+            "",
+            f"are all zeros and get gradients of 0 {always}: each is multiplied by another of them, which is 0, so "
+            "none can ever begin (changed together they change the loss, alone none does)",
+        ),
+        *_finding(
+            [s for s in flat if s.influences],
+            f"changes the loss and gets a gradient of 0 {always}: {_STEP_FUNCTION}",
+            f"change the loss and get gradients of 0 {always}: {_STEP_FUNCTION}",
+        ),
+        *_finding(
+            [s for s in held if not s.trace.arrivals and s.influences and not s.under_no_grad],
+            "changes the loss but gets no gradient: the graph is cut (detach, .data, .item, numpy)",
+            "change the loss but get no gradient: the graph is cut (detach, .data, .item, numpy)",
+        ),
+    ]
+
+
+def _mild(held: list[ParameterStory], steps: int) -> list[Finding]:
+    """Parameters without a gradient that may be meant to have none."""
+    silent, never = [s for s in held if not s.trace.arrivals], f"never got a gradient in {plural(steps, 'step')}"
+    return [
+        *_finding(
+            [s for s in silent if s.influences and s.under_no_grad],
+            "gets no gradient because its module runs under torch.no_grad(), yet the optimizer holds it",
+            "get no gradient because their module runs under torch.no_grad(), yet the optimizer holds them",
+        ),
+        *_finding(
+            [s for s in silent if s.influences is False],
+            f"{never} and does not change the loss: it is not used",
+            f"{never} and do not change the loss: they are not used",
+        ),
+        *_finding([s for s in silent if s.influences is None], never),
+    ]
 
 
 def _zeros(steps: TrainingSteps, held: list[ParameterStory]) -> Verdict:

@@ -7,6 +7,7 @@ from mlcheck.core.finding import Figure, Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.model.activations import Activations, Layer
+from mlcheck.probe.measure.model.stacked_recurrent import StackedRecurrent
 from mlcheck.probe.measure.training.overfit import Overfit
 
 FEW = 4
@@ -14,7 +15,9 @@ GRADIENT_RATIO = 1e-6
 FAINT = 1e-3
 
 
-def check(seen: Activations, overfit: Overfit | None) -> Verdict:
+def check(seen: Activations, overfit: Overfit | None, recurrent: StackedRecurrent | None) -> Verdict:
+    if recurrent and (fading := _fading_within(recurrent)):
+        return Verdict(Outcome.WARN, fading.message, findings=(fading,), looked_at=len(recurrent.gradients))
     layers = [layer for layer in seen.layers if layer.spread and layer.gradient]
     if len(layers) < 2:
         return Verdict(Outcome.SKIP, reason=f"{len(layers)} linear or convolutional layers are too few to fade over")
@@ -45,6 +48,13 @@ def check(seen: Activations, overfit: Overfit | None) -> Verdict:
         numbers={"first to largest gradient": ratio},
         looked_at=len(layers),
     )
+
+
+def _fading_within(seen: StackedRecurrent) -> Finding | None:
+    for name, gradients in seen.gradients.items():
+        if (ratio := gradients[0] / max(gradients)) < GRADIENT_RATIO:
+            return _vanishing(f"layer 0 of {name}", ratio, name)
+    return None
 
 
 def _what_arrives(layers: list[Layer]) -> tuple[str, float]:
@@ -85,10 +95,10 @@ def _lost(layer: Layer, precision: float) -> Finding:
     )
 
 
-def _vanishing(name: str, ratio: float) -> Finding:
+def _vanishing(name: str, ratio: float, module: str = "") -> Finding:
     return Finding(
         f"the gradient vanishes in the backward pass: at `{name}` it is {ratio:.1g} times its largest value",
-        Location(symbol=name.partition(" ")[0]),
+        Location(symbol=(module or name).partition(" ")[0]),
         help="use ReLU or GELU with He initialisation, normalisation layers or residual connections",
         numbers={"ratio": ratio},
     )

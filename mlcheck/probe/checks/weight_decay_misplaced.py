@@ -7,7 +7,8 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed
-from mlcheck.probe.measure.training.training_steps import ENOUGH_UPDATES, ParameterStory, TrainingSteps
+from mlcheck.probe.measure.training.parameter_story import ENOUGH_UPDATES, ParameterStory
+from mlcheck.probe.measure.training.training_steps import TrainingSteps
 
 
 def check(steps: TrainingSteps) -> Verdict:

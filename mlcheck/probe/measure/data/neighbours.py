@@ -16,8 +16,11 @@ MOST = 2000
 _MOST_FEATURES = 1024
 _BUCKETS = 512
 
+Split = tuple[Tensor, Tensor]
+"""One row of features and one label a sample."""
 
-def features(batches: list[Any], label: str) -> tuple[Tensor, Tensor] | None:
+
+def features(batches: list[Any], label: str) -> Split | None:
     """One row of features and one label a sample; None where samples have no common size.
 
     Pictures are shrunk, token ids counted; what is not a single number a sample and not the label is put side by side.
@@ -69,7 +72,7 @@ class Consensus:
         return len(self.suspects) / self.judged if self.judged else 0.0
 
 
-def consensus(split: tuple[Tensor, Tensor], ignored: int = -1) -> Consensus:
+def consensus(split: Split, ignored: int = -1) -> Consensus:
     """Edited nearest neighbours (Wilson, 1972), on the first 2,000 samples, without those that have no label.
 
     A label below 0 stands for none, as does the one that the loss leaves out.

@@ -11,6 +11,7 @@ import torch
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock, first_batches
+from mlcheck.probe.measure.loss.reordered_targets import reordered
 from mlcheck.probe.measure.loss.row_traces import Moment, RowTraces, changed_rows
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.tree import batch_size, copied, leaves
@@ -29,7 +30,8 @@ class Strayed:
     """A tensor of the batch whose row `own` alone decides the gradient in row `reached` of what is predicted.
 
     The prediction for that sample is in row `predicted`; so it is of `astray` rows of those `asked` about. What a step
-    puts in another order as a whole goes together still. `sometimes` says that the first step did not do so.
+    puts in another order as a whole goes together still. `sometimes` says that the first step did not do so. Where a
+    model gets these rows, too (`read`), the target of the prediction for `own` is the row of sample `reached`.
     Of `places` a row, where it is above 1, the numbers count the places of all rows: those of one row are exchanged.
     `together` counts the places that one of them reaches, all of other rows, where these are several.
     """
@@ -43,6 +45,7 @@ class Strayed:
     together: int = 1
     predicted: int = -1
     sometimes: bool = False
+    read: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class Pairing:
             raise NotMeasured("no gradient of a prediction with one row a sample was seen")
         names = [name for name, tensor in leaves(batch) if tensor.ndim and len(tensor) == size >= 2 * ROWS]
         found = _Exchanges(trial, batch, size, Moment(), before, clock)
-        strayed = found.strayed(names)
+        strayed = found.strayed(names) or found.strayed_copies(names)
         for name in several if not strayed and found.in_order else ():
             with suppress(Exception):
                 strayed += [one for one in [_scattered(trial, batch, name, size, clock)] if one]
@@ -108,6 +111,16 @@ class _Exchanges:
             with suppress(Exception):  # a program may refuse a sample that is made of two
                 reached[name] = self._reached(name)
         return [one for name, pairs in reached.items() if (one := self._judged(name, pairs))]
+
+    def strayed_copies(self, names: list[str]) -> list[Strayed]:
+        """What a model reads and the loss compares with what it says of another sample."""
+        rows = dict(leaves(self._batch))
+        pairs = {name: reordered(rows[name], self._before.losses, self._at) for name in names if self._at}
+        return [
+            Strayed(name, *found[0], len(found), len(found), predicted=self._at[found[0][0]], read=True)
+            for name, found in pairs.items()
+            if len(found) >= _FEW
+        ]
 
     def _judged(self, name: str, pairs: list[tuple[int, int]]) -> Strayed | None:
         """Astray where this is so of all rows asked about but one."""

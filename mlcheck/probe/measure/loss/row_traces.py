@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.loss.losses import LossWatch
+from mlcheck.probe.measure.loss.losses import LossCall, LossWatch
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch
 from mlcheck.probe.measure.simplified import stilled
 from mlcheck.probe.measure.training.gradients import GradientWatch
@@ -30,12 +30,16 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class RowTraces:
-    """Tensors with a row for each sample, in the order of the calls; `gradients` came back to the outputs."""
+    """Tensors with a row for each sample, in the order of the calls; `gradients` came back to the outputs.
+
+    `losses` are the calls of torch's own loss functions.
+    """
 
     inputs: list[Tensor]
     outputs: list[Tensor]
     gradients: list[Tensor]
     place: Location
+    losses: list[LossCall] = field(default_factory=list)
 
     @classmethod
     def of(cls, trial: Trial, batch: Any, size: int, moment: Moment) -> RowTraces:
@@ -53,13 +57,13 @@ class RowTraces:
                     found.outputs.append(tensor.detach().clone())
             return output
 
-        watch = GradientWatch([])
+        watch, losses = GradientWatch([]), LossWatch(keep_dropout=False)
         modules = ModuleWatch(intervene=enter, reply=leave)
-        with restored(trial), stilled(trial), LossWatch(keep_dropout=False), watch, modules:
+        with restored(trial), stilled(trial), losses, watch, modules:
             seed_all(moment.seed)
             trial.train_step(copied(batch), moment.index)
         place = watch.backwards[0].place if watch.backwards else Location()
-        return cls(found.inputs, found.outputs, found.gradients, place)
+        return cls(found.inputs, found.outputs, found.gradients, place, losses.calls)
 
 
 def changed_rows(mine: list[Tensor], theirs: list[Tensor]) -> set[int] | None:

@@ -31,7 +31,8 @@ _SEED = 5
 class AveragedCopies:
     """The copies of the trial's models, watched over `steps` training steps and one evaluation.
 
-    `aliases` are attributes that hold the model's own weights, all of them, in a module.
+    `aliases` are attributes that hold the model's own weights, all of them, in a module, `shallow` those of them that
+    copy.copy made: another module, with the very parts of the model.
     `straight` says that a framework evaluates right after steps, with nothing of the user's in between.
     """
 
@@ -43,12 +44,14 @@ class AveragedCopies:
     straight: bool
     place: Location
     aliases: tuple[str, ...] = ()
+    shallow: tuple[str, ...] = ()
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
-        follows, aliases = _found(trial), tuple(_aliases(trial))
+        follows, held = _found(trial), dict(_aliases(trial))
+        aliases, shallow = tuple(held), tuple(name for name, module in held.items() if _is_shallow(module, trial))
         if not follows and aliases:
-            return cls((), 0, False, Location(*trial.entry), aliases)
+            return cls((), 0, False, Location(*trial.entry), aliases, shallow)
         if not follows:
             raise NotMeasured("there is no second copy of the model's weights")
         seed_all(_SEED)
@@ -64,7 +67,7 @@ class AveragedCopies:
                 break
         _evaluate(trial, follows)
         told = tuple(follow.told() for follow in follows)
-        return cls(told, steps, trial.saved is not None, Location(*trial.entry), aliases)
+        return cls(told, steps, trial.saved is not None, Location(*trial.entry), aliases, shallow)
 
 
 @contextmanager
@@ -105,7 +108,11 @@ def _found(trial: Trial) -> list[Follow]:
     return list(follows.values())
 
 
-def _aliases(trial: Trial) -> Iterator[str]:
+def _is_shallow(module: nn.Module, trial: Trial) -> bool:
+    return any(module is not model and module._modules is model._modules for model in trial.models.values())
+
+
+def _aliases(trial: Trial) -> Iterator[tuple[str, nn.Module]]:
     """Attributes of the user's objects that are a trained model, or a module made of its very weights."""
     groups = [group for optimizer in trial.optimizers.values() for group in optimizer.param_groups]
     trained = {id(weight) for group in groups for weight in group["params"]}
@@ -114,7 +121,7 @@ def _aliases(trial: Trial) -> Iterator[str]:
         for name, value in vars(owner).items() if hasattr(owner, "__dict__") else ():
             weights = {id(weight) for weight in value.parameters()} if isinstance(value, nn.Module) else set()
             if weights & trained and weights in models:
-                yield f"{type(owner).__name__}.{name}"
+                yield f"{type(owner).__name__}.{name}", value
 
 
 def _prefixes(tensors: Mapping[str, Tensor], first: str) -> list[str]:

@@ -13,8 +13,9 @@ from torch.utils.data import RandomSampler
 from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.model.exchanges import SINGLE_PRECISION_ROUNDING, difference, reordered
 from mlcheck.probe.measure.model.model_calls import CapturedCall
+from mlcheck.probe.measure.model.row_states import holds_rows, may_hold_rows
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch
-from mlcheck.probe.measure.tree import leaves
+from mlcheck.probe.measure.tree import leaves, rows
 from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.trial import Trial
 
@@ -49,11 +50,23 @@ class Remembered:
         changed = [
             name
             for name, tensor in held(call)
-            if call.rows in tensor.shape[:2] and name in left and not same_bits(left[name], tensor)
+            if may_hold_rows(tensor, call.rows) and name in left and not same_bits(left[name], tensor)
         ]
+        changed = _by_row(call, changed) if changed else []
         sampler = getattr(trial.loaders.get("training"), "sampler", None)
         carried = bool(changed) and _is_carried(trial, call, changed[0])
         return cls(changed[0] if changed else "", isinstance(sampler, RandomSampler), carried)
+
+
+def _by_row(call: CapturedCall, names: list[str]) -> list[str]:
+    """Those that a call with one row less leaves as they are where that row was, or gives another shape."""
+    before = {name: tensor.clone() for name, tensor in held(call)}
+    try:
+        call.replay(rows((call.args, call.kwargs), torch.arange(call.rows - 1)))
+    except Exception:  # as many rows as before, or none
+        return names
+    after = dict(held(call))
+    return [name for name in names if name not in after or holds_rows(before[name], after[name], call.rows)]
 
 
 def held(call: CapturedCall) -> Iterator[tuple[str, Tensor]]:

@@ -109,12 +109,12 @@ class Wiring:
                 (name, links.momentum(m), m.track_running_stats) for name, m in used if isinstance(m, _BatchNorm)
             ),
             attentions=tuple({one.key: one for one in sorted(links.attentions, key=lambda one: one.single)}.values()),
-            unfilled=tuple(name for name, m in used if m in watch.with_grad - learning and _is_unfilled(m)),
+            unfilled=tuple(name for name, m in used if m in watch.with_grad - learning and is_unfilled(m)),
             unfilled_calls=tuple(dict.fromkeys(place for place, *given in links.still_norms if _unfilled(*given))),
         )
 
 
-def _is_unfilled(module: nn.Module) -> bool:
+def is_unfilled(module: nn.Module) -> bool:
     """Whether a batch norm's running statistics are of no batch."""
     if not isinstance(module, _BatchNorm) or module.running_mean is None or module.running_var is None:
         return False

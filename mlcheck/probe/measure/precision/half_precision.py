@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import first_batches, inconclusive
+from mlcheck.probe.measure.drive import Clock, first_batches, inconclusive, repeated_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import raised_at, user_location
 from mlcheck.probe.measure.precision.lost_guards import LostGuards
@@ -28,6 +28,8 @@ from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
 
 _SEED = 3
+_LATER = 60
+_SECONDS = 6.0
 _NONE = "the program does not use mixed precision"
 _SMALLEST = 2.0**-24
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "matmul", "linear", "mkldnn_linear")
@@ -42,11 +44,12 @@ _SAME_ON_BOTH = frozenset((*_PRODUCTS, *_CONVOLUTIONS, *_SUMS))
 class HalfPrecision:
     """`error` is what half precision raises and float32 does not. `overflow` is the first operation of finite
     values whose result is none, with its largest input; `lost` the share of gradients that float16 rounds to zero.
-    `guard` is a constant that keeps an operation from zero, and is zero in float16.
+    `guard` is a constant that keeps an operation from zero, and is zero in float16. `trained` is after how many steps
+    in float32 that was seen; values grow with training.
     """
 
     reach: ClassVar[Reach] = "loss"
-    order: ClassVar[int] = 4
+    order: ClassVar[int] = 20
 
     dtype: str
     scales: bool
@@ -57,13 +60,14 @@ class HalfPrecision:
     gradients: int
     guard: str = ""
     guard_place: Location = field(default_factory=Location)
+    trained: int = 0
 
     @classmethod
     def absent(cls, called: frozenset[str]) -> str:
         return "" if {AUTOCAST, FLOAT16} & called else _NONE
 
     @classmethod
-    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - two steps, whatever the limit
+    def measure(cls, trial: Trial, seconds: float) -> Self:
         if not trial.repeats_batches:
             raise NotMeasured("the program draws its batches itself: none can be given to it twice")
         (batch,) = first_batches(trial, 1)
@@ -72,14 +76,11 @@ class HalfPrecision:
             if not requests.dtypes:
                 return cls._by_hand(trial, batch)
             gradients = _gradients(trial)
-        watch, guards = _Overflow(), LostGuards()
-        error, place = "", Location()
-        seed_all(_SEED)
-        with recorded_autocast(act_out=True), watch, guards:
-            try:
-                trial.train_step(copied(batch), 0)
-            except RuntimeError as raised:
-                error, place = str(raised).splitlines()[0], raised_at(raised)
+        with restored(trial):
+            watch, guards, error, place = _acted_out(trial, batch, 0)
+        trained = 0
+        if not (error or watch.told or guards.told) and (trained := _trained(trial, Clock(min(_SECONDS, seconds / 8)))):
+            watch, guards, error, place = _acted_out(trial, batch, trained)
         if "not implemented for" in error or "expected m1 and m2 to have the same dtype" in error:
             raise inconclusive(f"half precision cannot be acted out on this device: {error}")
         small = [float(((grad != 0) & (grad.abs() < _SMALLEST / 2)).sum()) for grad in gradients]
@@ -94,6 +95,7 @@ class HalfPrecision:
             gradients=used,
             guard=guards.told,
             guard_place=guards.place,
+            trained=trained,
         )
 
     @classmethod
@@ -106,6 +108,31 @@ class HalfPrecision:
         if not watch.met:
             raise NotMeasured(_NONE)
         return cls("float16", True, "", watch.told, watch.place, lost=0.0, gradients=0)
+
+
+def _acted_out(trial: Trial, batch: Any, index: int) -> tuple[_Overflow, LostGuards, str, Location]:
+    """One step in half precision, with the error that it raises and where."""
+    watch, guards = _Overflow(), LostGuards()
+    seed_all(_SEED)
+    with recorded_autocast(act_out=True), watch, guards:
+        try:
+            trial.train_step(copied(batch), index)
+        except RuntimeError as raised:
+            return watch, guards, str(raised).splitlines()[0], raised_at(raised)
+    return watch, guards, "", Location()
+
+
+def _trained(trial: Trial, clock: Clock) -> int:
+    """How many steps were taken in float32, all of them finite; 0 where one was not."""
+    steps = 0
+    with recorded_autocast(act_out=False):
+        for batch in repeated_batches(trial):
+            if not _finite(trial.train_step(copied(batch), steps)):
+                return 0
+            steps += 1
+            if steps >= _LATER or not clock.left():
+                return steps
+    return steps
 
 
 def _asked(trial: Trial, batch: Any) -> Requests:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mlcheck.core.finding import Finding, Location
 from mlcheck.probe.measure.names import listed
-from mlcheck.probe.measure.training.training_steps import MANY_STEPS, ParameterStory, TrainingSteps
+from mlcheck.probe.measure.training.parameter_story import ParameterStory
+from mlcheck.probe.measure.training.training_steps import MANY_STEPS, TrainingSteps
 
 
 def idle_optimizers(steps: TrainingSteps) -> dict[str, list[ParameterStory]]:

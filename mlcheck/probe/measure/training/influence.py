@@ -24,14 +24,24 @@ def influences(
 
     A parameter is moved by about 1, or by a `share` of its own size, and then the loss must change by more than rounds.
     """
-    reference = _losses_with(trial, batch, None, trained)
-    if reference is None or _losses_with(trial, batch, None, trained) != reference:
+    reference = _losses_with(trial, batch, [], trained)
+    if reference is None or _losses_with(trial, batch, [], trained) != reference:
         return [None] * len(parameters)  # another batch, or other random numbers: nothing to compare with
     found: list[bool | None] = []
     for parameter in parameters[:_MOST]:
-        changed = _losses_with(trial, batch, parameter, trained, share)
+        changed = _losses_with(trial, batch, [parameter], trained, share)
         found.append(None if changed is None else _differ(reference, changed, _NO_ROUNDING if share else 0.0))
     return found + [None] * (len(parameters) - len(found))
+
+
+def deadlocked(trial: Trial, batch: Any, parameters: Sequence[Tensor], trained: Sequence[Tensor]) -> list[Tensor]:
+    """Those of the parameters, all of them zeros, none of which moves the loss alone, where they do together."""
+    if not 1 < len(parameters) <= _MOST:
+        return []
+    alone = influences(trial, batch, parameters, trained)
+    still = [parameter for parameter, moves in zip(parameters, alone) if moves is False]
+    reference, together = (_losses_with(trial, batch, moved, trained) for moved in ([], still))
+    return still if len(still) > 1 and None not in (reference, together) and reference != together else []
 
 
 def _differ(one: list[float], other: list[float], rounding: float) -> bool:
@@ -41,19 +51,19 @@ def _differ(one: list[float], other: list[float], rounding: float) -> bool:
 
 
 def _losses_with(
-    trial: Trial, batch: Any, perturbed: Tensor | None, trained: Sequence[Tensor], share: float = 0.0
+    trial: Trial, batch: Any, perturbed: Sequence[Tensor], trained: Sequence[Tensor], share: float = 0.0
 ) -> list[float] | None:
-    """The values backward was called on in one seeded step, with one parameter moved before it."""
+    """The values backward was called on in one seeded step, with some parameters moved before it."""
     state = [(p, p.detach().clone()) for p in trained]
     buffers = [(b, b.detach().clone()) for model in trial.models.values() for b in model.buffers()]
     watch = GradientWatch([])
     seed_all(1)
     try:
-        if perturbed is not None:
+        for parameter in perturbed:
             with torch.no_grad():
-                size = share * float(perturbed.square().mean().sqrt()) if share else 1.0
-                drawn = torch.randn(perturbed.shape, generator=torch.Generator().manual_seed(2))
-                perturbed.add_(size * drawn.to(perturbed))
+                size = share * float(parameter.square().mean().sqrt()) if share else 1.0
+                drawn = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2))
+                parameter.add_(size * drawn.to(parameter))
         seed_all(1)
         with watch:
             trial.train_step(batch, 0)

@@ -15,52 +15,17 @@ from mlcheck.probe.measure.loss.losses import LossCall, LossWatch
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.model.unregistered import Fleeting, Leaves, Stray, followers, made_anew
 from mlcheck.probe.measure.modules import ModuleWatch, Names
-from mlcheck.probe.measure.training.gradient_trace import GradientTrace
 from mlcheck.probe.measure.training.gradients import GradientWatch, named_parameters
 from mlcheck.probe.measure.training.holders import all_optimizers, holders
-from mlcheck.probe.measure.training.influence import influences
+from mlcheck.probe.measure.training.influence import deadlocked, influences
 from mlcheck.probe.measure.training.larger_steps import moved_by_larger_steps
+from mlcheck.probe.measure.training.parameter_story import ENOUGH_UPDATES, ParameterStory
 from mlcheck.trial.trial import Trial
 
-ENOUGH_UPDATES = 3
 FEW_STEPS = 12
 MANY_STEPS = 64
 _TO_COME_S = 3.0
 _SLIGHT = 0.05
-
-
-@dataclass(slots=True)
-class ParameterStory:
-    """What the steps did with one parameter.
-
-    `influences` says whether the loss changed when the parameter was changed: None where that cannot be told. Where
-    gradients arrive and all are zeros while others' are not, it was changed by a twentieth of its size.
-    `under_no_grad` is about the module that owns it. `rounded` says that it changes at ten thousand times its learning
-    rate: its updates are there and smaller than its own rounding.
-    """
-
-    name: str
-    model: str
-    elements: int
-    requires_grad: bool
-    optimizers: tuple[str, ...]
-    learning_rate: float
-    trace: GradientTrace
-    changed: bool
-    under_no_grad: bool
-    influences: bool | None = None
-    rounded: bool = False
-    dtype: torch.dtype = torch.float32
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether gradients arrived, step by step, and not one was other than zeros."""
-        return self.trace.arrivals >= ENOUGH_UPDATES and not self.trace.nonzero
-
-    @property
-    def stuck(self) -> bool:
-        """Whether it was given gradients and steps and is what it was."""
-        return bool(self.trace.applied or self.trace.lost) and not self.changed and not self.trace.changed
 
 
 @dataclass(slots=True)
@@ -231,6 +196,10 @@ class _Run:
                 told = influences(self.trial, batch, parameters, self.watch._parameters, share)
                 for story, moves in zip(group, told):
                     story.influences = moves
+        zeros = [by_name[story.name] for story in flat if not story.changed and not by_name[story.name].any()]
+        waiting = deadlocked(self.trial, first_batches(self.trial, 1)[0], zeros, self.watch._parameters)
+        for story in flat:
+            story.waits = any(by_name[story.name] is parameter for parameter in waiting)
 
     def _try_larger_steps(self, stories: list[ParameterStory]) -> None:
         """For parameters that stay what they were: is it only that their updates are rounded away?"""
