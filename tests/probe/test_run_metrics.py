@@ -106,6 +106,15 @@ def test_a_metric_that_falls_on_what_is_learnt_by_heart() -> None:
     assert ask("validation-worsens", triplets(1)).outcome is Outcome.SKIP
 
 
+@pytest.mark.parametrize(("end", "outcome"), [(0.001, Outcome.WARN), (0.05, Outcome.SKIP)])
+def test_a_metric_of_any_size_of_which_nothing_is_left(end: float, outcome: Outcome) -> None:
+    searched = Searched("margin", smallest=False, returned=("margin",), place=Location())
+    losses = [0.4 - 0.001 * step for step in range(60)]
+    before, after = ([{"margin": value}, {"margin": 0.8 * value}] for value in (0.16, end))
+    run = ShortRun(steps=60, losses=losses, backwards=60, before=before, after=after)
+    assert check_validation(run, searched, None, None).outcome is outcome
+
+
 def test_validation_that_improves_or_only_overfits_passes() -> None:
     says(ask("validation-worsens", evaluated(lambda m, b: {"val_loss": float(cross_entropy(m, b))})), Outcome.PASS)
     other = classes(8, batches=1, size=32)[0][1].roll(1)

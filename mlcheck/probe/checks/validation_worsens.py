@@ -19,6 +19,7 @@ LOSSES = re.compile(r"(^|[_\W])(loss|nll|mse|mae|rmse|perplexity|ppl|error|cross
 FEW = 20
 MARGIN = 0.5
 FALL = 0.25
+GONE = 0.1
 CLOSE = 0.05
 GROWN = 3.0
 ALIKE = 0.2  # both losses go the same way, from the first step on: a queue of keys fills, a target begins to move
@@ -129,7 +130,8 @@ def _falls(metric: str, run: ShortRun) -> Finding | None:
         return None
     first, last = _ends(run.losses)
     start, end = (sum(values) / len(pairs) for values in zip(*pairs))
-    if last >= first or any(a >= b for b, a in pairs) or start - end < FALL or end > start / 2:
+    fallen = end <= start / 2 and (start - end >= FALL or _is_gone(pairs))
+    if last >= first or not fallen or any(a >= b for b, a in pairs):
         return None
     return Finding(
         f"{metric} falls from {start:.4g} to {end:.4g} in {run.steps} steps while the training loss falls from "
@@ -137,6 +139,11 @@ def _falls(metric: str, run: ShortRun) -> Finding | None:
         help="look at the sign of the loss and at the order of its arguments, then at the metric",
         numbers={"before": start, "after": end},
     )
+
+
+def _is_gone(pairs: list[tuple[float, float]]) -> bool:
+    """Whether what was above zero on every batch is next to nothing on each."""
+    return all(before > 0 and after < GONE * before for before, after in pairs)
 
 
 def _unlearnt(seen: MemorisedMetric) -> Finding | None:
