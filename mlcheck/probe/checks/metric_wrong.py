@@ -58,7 +58,9 @@ def check(
         fault = _not_finite(name, trials, seen.at_once) or (shares and _doubles(name, trials, seen.summed))
         fault = fault or (shares and not seen.at_once and _not_finite_later(name, run))
         fault = fault or (known and _not_as_named(name, known, trials)) or _not_a_share(name, answered)
-        fault = fault or _sums(name, trials, seen.summed, first) or _divided_twice(name, trials, seen, searched)
+        fault = (
+            fault or _sums(name, trials, seen.summed, first, searched) or _divided_twice(name, trials, seen, searched)
+        )
         if fault:
             findings.append(fault)
         elif known and any(known in trial.references for trial in trials):
@@ -239,10 +241,14 @@ def _is_off(name: str, one: Answers) -> bool:
     return best <= one.wrong[name] or (plain and min(abs(best - 1), abs(best / 100 - 1)) > 1 - LEAST)
 
 
-def _sums(name: str, trials: list[MetricTrial], summed: bool, first: FirstLoss | None) -> Finding | None:
-    """A mean by its name, or a loss whose counterpart in training is a mean, that grows with the batch."""
+def _sums(
+    name: str, trials: list[MetricTrial], summed: bool, first: FirstLoss | None, by: Searched | None
+) -> Finding | None:
+    """A mean by its name, or what the search goes by, that grows with the batch where the training loss is a mean."""
     as_in_training = first is not None and first.tiled is not None and abs(first.tiled - 1) < CLOSE
-    return _doubles(name, trials, summed) if as_in_training and _MEANS.search(name.lower()) else None
+    compared = by is not None and by.metric == name and not _COUNTS.search(name.lower())
+    judged = as_in_training and (compared or _MEANS.search(name.lower()))
+    return _doubles(name, trials, summed) if judged else None
 
 
 def _divided_twice(name: str, trials: list[MetricTrial], seen: MetricTrials, by: Searched | None) -> Finding | None:
