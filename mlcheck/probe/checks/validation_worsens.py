@@ -10,6 +10,8 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.metric_names import best
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.model.averaged_copy import AveragedCopies
 from mlcheck.probe.measure.training.short_run import ShortRun
 from mlcheck.probe.measure.validation.evaluation import Evaluation
 from mlcheck.probe.measure.validation.memorised_metric import MemorisedMetric
@@ -22,11 +24,17 @@ FALL = 0.25
 GONE = 0.1
 CLOSE = 0.05
 GROWN = 3.0
+LONG, PART, STILL = 60, 0.2, 0.01
 ALIKE = 0.2  # both losses go the same way, from the first step on: a queue of keys fills, a target begins to move
 
 
 def check(
-    run: ShortRun, searched: Searched | None, evaluation: Evaluation | None, learnt: MemorisedMetric | None
+    run: ShortRun,
+    searched: Searched | None,
+    evaluation: Evaluation | None,
+    learnt: MemorisedMetric | None,
+    compared: FirstLoss | None = None,
+    copies: AveragedCopies | None = None,
 ) -> Verdict:
     if searched and not searched.smallest and (finding := _falls(searched.metric, run)):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=run.steps)
@@ -63,6 +71,8 @@ def check(
             "nodes are split): that may be overfitting"
         )
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=run.steps)
+    if not findings and compared and len(compared.losses) == 1 and not (copies and copies.copies):
+        findings = [finding for name in names if (finding := _stays(name, run))]
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=run.steps)
     return Verdict(Outcome.PASS, f"over {plural(run.steps, 'step')}: {', '.join(told[:3])}", looked_at=run.steps)
@@ -96,6 +106,22 @@ def _fault(name: str, start: float, end: float, first: float, last: float, steps
         f"{first:.4g} to {last:.4g}: {why}",
         help="compare the two formulas (a sign, a mode, a preprocessing step that only one of them has)",
         numbers={"before": start, "after": end},
+    )
+
+
+def _stays(name: str, run: ShortRun) -> Finding | None:
+    """An error that neither validation nor the very data of training sees fall, where the one loss does by far."""
+    if (ends := _on_training(name, run)) is None or len(run.losses) < LONG or run.backwards > run.steps:
+        return None
+    pairs = [(b[name], a[name]) for b, a in zip(run.before, run.after) if name in b and name in a]
+    first, last = _ends(run.losses)
+    if not 0 < last < PART * first or not all(b > 0 and abs(a - b) < STILL * b for b, a in (*pairs, ends)):
+        return None
+    return Finding(
+        f"{name} stays at {ends[0]:.4g}, give or take {100 * STILL:g} %, on training batches too, while the training "
+        f"loss falls from {first:.4g} to {last:.4g} in {run.steps} steps: it compares other things than the loss does",
+        help="compare the two formulas: the units of predictions and targets, the head, the model that is called",
+        numbers={"before": ends[0], "after": ends[1]},
     )
 
 
