@@ -107,11 +107,19 @@ def test_a_metric_that_falls_on_what_is_learnt_by_heart() -> None:
     assert ask("validation-worsens", triplets(1)).outcome is Outcome.SKIP
 
 
-@pytest.mark.parametrize(("end", "outcome"), [(0.001, Outcome.WARN), (0.05, Outcome.SKIP)])
-def test_a_metric_of_any_size_of_which_nothing_is_left(end: float, outcome: Outcome) -> None:
-    searched = Searched("margin", smallest=False, returned=("margin",), place=Location())
+@pytest.mark.parametrize(
+    ("name", "end", "outcome"),
+    [
+        ("margin", 0.001, Outcome.WARN),
+        ("margin", 0.05, Outcome.SKIP),
+        ("margin", 0.0, Outcome.SKIP),  # as of a rare class that a model first learns to leave out
+        ("iou", 0.001, Outcome.SKIP),
+    ],
+)
+def test_a_metric_of_any_size_of_which_nothing_is_left(name: str, end: float, outcome: Outcome) -> None:
+    searched = Searched(name, smallest=False, returned=(name,), place=Location())
     losses = [0.4 - 0.001 * step for step in range(60)]
-    before, after = ([{"margin": value}, {"margin": 0.8 * value}] for value in (0.16, end))
+    before, after = ([{name: part * value} for part in (1.0, 0.8, 0.9)] for value in (0.16, end))
     run = ShortRun(steps=60, losses=losses, backwards=60, before=before, after=after)
     assert check_validation(run, searched, None, None).outcome is outcome
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from statistics import fmean, pstdev
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
@@ -18,10 +19,12 @@ from mlcheck.probe.measure.validation.memorised_metric import MemorisedMetric
 from mlcheck.probe.measure.validation.searched import Searched
 
 LOSSES = re.compile(r"(^|[_\W])(loss|nll|mse|mae|rmse|perplexity|ppl|error|crossentropy|cross_entropy|bce|ce)($|[_\W])")
+SHARES = re.compile(r"(^|[_\W])(acc|accuracy|top1|precision|recall|f1|iou|miou|jaccard|dice|auc|ap|map)($|[_\W])")
 FEW = 20
 MARGIN = 0.5
 FALL = 0.25
-GONE = 0.1
+GONE, HALF = 0.1, 0.5
+FEW_BATCHES = 3
 CLOSE = 0.05
 GROWN = 3.0
 LONG, PART, STILL = 60, 0.2, 0.01
@@ -156,7 +159,7 @@ def _falls(metric: str, run: ShortRun) -> Finding | None:
         return None
     first, last = _ends(run.losses)
     start, end = (sum(values) / len(pairs) for values in zip(*pairs))
-    fallen = end <= start / 2 and (start - end >= FALL or _is_gone(pairs))
+    fallen = end <= start / 2 and (start - end >= FALL or (not SHARES.search(metric.lower()) and _is_gone(pairs)))
     if last >= first or not fallen or any(a >= b for b, a in pairs):
         return None
     return Finding(
@@ -168,8 +171,14 @@ def _falls(metric: str, run: ShortRun) -> Finding | None:
 
 
 def _is_gone(pairs: list[tuple[float, float]]) -> bool:
-    """Whether what was above zero on every batch is next to nothing on each."""
-    return all(before > 0 and after < GONE * before for before, after in pairs)
+    """Whether what was much the same on every batch is next to nothing on each.
+
+    Not where it is nothing at all: of a rare class a model first learns to say no.
+    """
+    before = [one for one, _ in pairs]
+    if len(pairs) < FEW_BATCHES or min(before) <= 0 or pstdev(before) > HALF * fmean(before):
+        return False
+    return all(after != 0 and after < GONE * one for one, after in pairs)
 
 
 def _unlearnt(seen: MemorisedMetric) -> Finding | None:
