@@ -12,6 +12,7 @@ from probe_programs import ask, cross_entropy, says, trial_of
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.model.attention_heads import AttentionHeads
 from mlcheck.trial.trial import Trial
 
 HEADS = 4
@@ -81,6 +82,11 @@ def test_heads_put_together_by_a_view(attend: Callable[..., Tensor]) -> None:
 @pytest.mark.parametrize("attend", [fused, written])
 def test_heads_that_are_moved(attend: Callable[..., Tensor]) -> None:
     says(ask("view-as-transpose", attending(moved, moved_back, attend)), Outcome.PASS, "moved, not renumbered")
+
+
+def test_products_that_torch_makes_itself_are_products() -> None:
+    assert not AttentionHeads.absent(frozenset({"scaled_dot_product_attention"}))
+    assert AttentionHeads.absent(frozenset({"linear"}))
 
 
 def test_groups_of_tokens_that_nothing_attends_to() -> None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset, TensorDataset
 
+from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
 
 
@@ -47,6 +48,22 @@ def sorted_table() -> TensorDataset:
 def test_samples_sorted_by_class() -> None:
     verdict = ask("training-data-not-shuffled", trial_on(sorted_table(), shuffle=False))
     says(verdict, Outcome.FAIL, "`batch[1]` changes 4 times along a pass of 320 samples", "same order in every pass")
+
+
+@pytest.mark.parametrize("falls", [False, True])
+def test_samples_sorted_by_a_target_that_is_a_number(falls: bool) -> None:
+    x = torch.randn(320, 8, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 0] + x[:, 1]).sort(descending=falls)
+    data = TensorDataset(x[y.indices], y.values[:, None])
+
+    def squared(model: nn.Module, batch: Any) -> Tensor:
+        return F.mse_loss(model(batch[0]), batch[1])
+
+    def asked(shuffle: bool) -> Verdict:
+        return ask("training-data-not-shuffled", trial_on(data, model=mlp(8, 1), loss=squared, shuffle=shuffle))
+
+    says(asked(shuffle=False), Outcome.WARN, f"only {'falls' if falls else 'rises'} along a pass of 320 samples")
+    assert asked(shuffle=True).outcome is Outcome.PASS
 
 
 def test_the_same_order_in_every_epoch() -> None:

@@ -12,6 +12,8 @@ from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.checks import loss_sums_over_batch
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
 
 
 def test_a_sum_over_the_batch() -> None:
@@ -120,3 +122,8 @@ def test_a_batch_that_moves_itself(reduction: str, outcome: Outcome) -> None:
     batches = [Tokens({"x": x, "y": y}) for x, y in classes(8)]
     says(ask("loss-sums-over-batch", trial_of(mlp(), batches, loss)), outcome)
     says(ask("cannot-overfit-one-batch", trial_of(mlp(), batches, loss)), Outcome.PASS)
+
+
+def test_a_loss_that_is_infinite_is_no_sum() -> None:
+    seen = FirstLoss([], values=[float("inf")], tiled=float("nan"), samples=32)
+    assert loss_sums_over_batch.check(seen).outcome is Outcome.SKIP

@@ -273,6 +273,21 @@ def test_a_loss_that_is_summed_in_validation_alone(training: str, validation: st
     assert outcome is Outcome.PASS or "depends on the batch size" in verdict.summary
 
 
+@pytest.mark.parametrize(
+    ("training", "name", "outcome"),
+    [("mean", "squares", Outcome.WARN), ("mean", "squares_count", Outcome.PASS), ("sum", "squares", Outcome.PASS)],
+)
+def test_a_sum_that_the_search_goes_by(training: str, name: str, outcome: Outcome) -> None:
+    model = mlp(out=1)
+
+    def squares(net: nn.Module, batch: Any, reduction: str = training) -> Tensor:
+        return nn.functional.mse_loss(net(batch[0])[:, 0], batch[1].float(), reduction=reduction)
+
+    trial = trial_of(model, classes(8), squares, evaluate=lambda batch: {name: squares(model, batch, "sum").item()})
+    trial.searched_metric = name
+    assert ask("metric-wrong", trial).outcome is outcome
+
+
 def reducing(metric: Callable[[Tensor, Tensor], float]) -> Trial:
     """An accuracy that a reducer makes of all samples of a validation, beside a loss a batch."""
     model, kept = mlp(), list[tuple[Tensor, Tensor]]()

@@ -12,6 +12,7 @@ from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of
 from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks import averaged_copy_wrong
+from mlcheck.probe.measure.loss.bootstrapped import Bootstrapped
 from mlcheck.probe.measure.model.averaged_copy import AveragedCopies
 
 
@@ -39,4 +40,13 @@ def test_a_shallow_copy_is_the_model_whatever_it_is_called(how: Any, outcome: Ou
 @pytest.mark.parametrize("names", [("T.model",), ("T.ema_model",), ("T.model", "T.semantic"), ("T.model", "T.net")])
 def test_other_names_of_a_model(names: tuple[str, ...]) -> None:
     seen = AveragedCopies((), 0, False, Location(), names)
-    says(averaged_copy_wrong.check(seen, None), Outcome.SKIP, "no second copy")
+    says(averaged_copy_wrong.check(seen, None, None), Outcome.SKIP, "no second copy")
+
+
+@pytest.mark.parametrize(
+    ("names", "outcome"), [(("T.online", "T.target_net"), Outcome.WARN), (("T.target",), Outcome.SKIP)]
+)
+def test_a_target_network_that_is_the_one_that_learns(names: tuple[str, ...], outcome: Outcome) -> None:
+    seen = AveragedCopies((), 0, False, Location(), names)
+    assert averaged_copy_wrong.check(seen, None, Bootstrapped(1, ())).outcome is outcome
+    assert averaged_copy_wrong.check(seen, None, None).outcome is Outcome.SKIP

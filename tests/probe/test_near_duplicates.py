@@ -54,6 +54,11 @@ def photographs(count: int = 160, side: int = 32) -> Tensor:
     )
 
 
+def test_another_look_at_every_picture() -> None:
+    looks = torch.cat([digits(), 1.03 * digits() + 0.01 * torch.randn(700, 1, 8, 8, generator=draws())])
+    says(ask(RULE, split(looks)), Outcome.WARN, "nearly equal one of")
+
+
 def as_jpeg(picture: Tensor) -> Tensor:
     file = io.BytesIO()
     Image.fromarray((255 * picture).byte().permute(1, 2, 0).numpy()).save(file, "JPEG", quality=80)

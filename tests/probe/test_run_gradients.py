@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
@@ -105,6 +106,12 @@ def test_a_schedule_that_waits_for_a_loss_to_rise() -> None:
     says(verdict, Outcome.FAIL, "waits for a larger `val_loss` (mode='max')")
     assert verdict.findings[0].location.path.endswith("test_run_gradients.py")
     says(ask("learning-rate-dies", waiting("min", "accuracy")), Outcome.FAIL, "waits for a smaller `accuracy`")
+
+
+def test_a_schedule_that_only_the_program_s_own_object_holds() -> None:
+    trial = waiting("min", "accuracy")
+    trial.objects, trial.schedulers = (SimpleNamespace(plateau=trial.schedulers["schedule"]),), {}
+    says(ask("learning-rate-dies", trial), Outcome.FAIL, "waits for a smaller `accuracy`")
 
 
 @pytest.mark.parametrize(

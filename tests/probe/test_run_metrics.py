@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks.validation_worsens import check as check_validation
+from mlcheck.probe.measure.loss.first_loss import FirstLoss, LossFact
 from mlcheck.probe.measure.training.short_run import ShortRun
 from mlcheck.probe.measure.validation.memorised_metric import MemorisedMetric
 from mlcheck.probe.measure.validation.searched import Searched
@@ -104,6 +105,34 @@ def test_a_metric_that_falls_on_what_is_learnt_by_heart() -> None:
     assert check_validation(ShortRun(), error, None, fallen).outcome is Outcome.SKIP
     says(ask("validation-worsens", triplets(-1)), Outcome.WARN, "ranking falls from")
     assert ask("validation-worsens", triplets(1)).outcome is Outcome.SKIP
+
+
+@pytest.mark.parametrize(
+    ("name", "end", "outcome"),
+    [
+        ("margin", 0.001, Outcome.WARN),
+        ("margin", 0.05, Outcome.SKIP),
+        ("margin", 0.0, Outcome.SKIP),  # as of a rare class that a model first learns to leave out
+        ("iou", 0.001, Outcome.SKIP),
+    ],
+)
+def test_a_metric_of_any_size_of_which_nothing_is_left(name: str, end: float, outcome: Outcome) -> None:
+    searched = Searched(name, smallest=False, returned=(name,), place=Location())
+    losses = [0.4 - 0.001 * step for step in range(60)]
+    before, after = ([{name: part * value} for part in (1.0, 0.8, 0.9)] for value in (0.16, end))
+    run = ShortRun(steps=60, losses=losses, backwards=60, before=before, after=after)
+    assert check_validation(run, searched, None, None).outcome is outcome
+
+
+@pytest.mark.parametrize(("end", "outcome"), [(919.0, Outcome.WARN), (850.0, Outcome.PASS)])
+def test_an_error_in_other_units_than_the_loss(end: float, outcome: Outcome) -> None:
+    before, after = ([{"val_mae": value}] * 2 for value in (920.0, end))
+    run = ShortRun(steps=80, losses=[0.95**step for step in range(80)], backwards=80, before=before, after=after)
+    run.on_training = before, after
+    loss = LossFact("mse_loss", Location(), "", (8, 1), (8, 1), 1.0, 1.0, None, 1.0, False, 0.0, 1.0, 0.0)
+    first = FirstLoss([loss])
+    assert check_validation(run, None, None, None, first).outcome is outcome
+    assert check_validation(run, None, None, None, None).outcome is Outcome.PASS
 
 
 def test_validation_that_improves_or_only_overfits_passes() -> None:

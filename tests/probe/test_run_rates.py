@@ -16,6 +16,9 @@ from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks import learning_rate_too_high, learning_rate_too_low
 from mlcheck.probe.measure.loss.first_loss import FirstLoss, LossFact
+from mlcheck.probe.measure.loss.floors import Floors
+from mlcheck.probe.measure.training.memorising import Curve
+from mlcheck.probe.measure.training.overfit import Overfit
 from mlcheck.probe.measure.training.rate_trials import RateTrial, RateTrials
 
 
@@ -166,3 +169,28 @@ def test_a_logarithm_of_zero_is_no_divergence() -> None:
 
     says(ask("learning-rate-too-high", trial()), Outcome.INCONCLUSIVE, "suddenly no number")
     assert ask("non-finite-gradient", trial()).outcome is Outcome.FAIL
+
+
+def memorised(rate: float, schedule: bool = False, adam: type[torch.optim.Optimizer] = torch.optim.AdamW) -> Overfit:
+    slow = Curve("your optimizer", (1.42, *(1.21,) * 299), rate)
+    fast = Curve("Adam 0.001", tuple(1.42 * 0.95**step for step in range(60)), 1e-3)
+    floors, comparable = Floors(1.38, 0.0), adam in (torch.optim.Adam, torch.optim.AdamW)
+    return Overfit(
+        16, "cross_entropy", Location(), floors, True, 1, slow, (fast,), scheduled=schedule, comparable=comparable
+    )
+
+
+@pytest.mark.parametrize(
+    ("learnt", "outcome"),
+    [
+        (memorised(0.1), Outcome.WARN),
+        (memorised(0.1, schedule=True), Outcome.PASS),
+        (memorised(3e-3), Outcome.PASS),
+        (memorised(0.1, adam=torch.optim.SGD), Outcome.PASS),
+    ],
+)
+def test_a_rate_of_adam_at_which_one_batch_is_not_learnt(learnt: Overfit, outcome: Outcome) -> None:
+    alike = [RateTrial(factor, tuple([1.36] * 40), diverged=False) for factor in (1.0, 0.1)]
+    seen = RateTrials(learnt.mine.learning_rate, 40, tuple(alike), warms_up=False)
+    verdict = learning_rate_too_high.check(seen, None, None, learnt)
+    assert verdict.outcome is outcome, verdict

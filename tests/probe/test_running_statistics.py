@@ -19,22 +19,25 @@ def as_it_is(x: Tensor) -> Tensor:
     return x
 
 
-def fitted(steps: int) -> nn.Sequential:
-    """A body whose norms have seen so many batches of standardised inputs."""
+def fitted(steps: int, of_input: bool) -> nn.Sequential:
+    """A body whose norms have seen so many batches of standardised inputs, the first of them the inputs themselves."""
     torch.manual_seed(0)
-    body = nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 8, 3), nn.BatchNorm2d(8))
+    first = [nn.BatchNorm2d(3)] if of_input else []
+    body = nn.Sequential(
+        *first, nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 8, 3), nn.BatchNorm2d(8)
+    )
     for _ in range(steps):
         body(torch.randn(32, 3, 9, 9))
     return body
 
 
-def tuned(change: Change, steps: int = 60, frozen: bool = True) -> Trial:
+def tuned(change: Change, steps: int = 60, frozen: bool = True, of_input: bool = False) -> Trial:
     """A head on a body that was fitted before, frozen or not, on inputs that were changed."""
 
     class Tuned(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.body, self.head = fitted(steps), nn.Linear(8, 5)
+            self.body, self.head = fitted(steps, of_input), nn.Linear(8, 5)
 
         def forward(self, x: Tensor) -> Tensor:
             if frozen:
@@ -54,6 +57,11 @@ def test_inputs_of_the_scale_that_is_known() -> None:
     says(ask(RULE, tuned(as_it_is)), Outcome.PASS, "as wide as its running statistics")
     says(ask(RULE, tuned(lambda x: 0.6 * x + 0.3)), Outcome.PASS)
     says(ask(RULE, tuned(lambda x: x / 3, frozen=False)), Outcome.PASS)
+
+
+def test_few_channels_tell_by_a_large_factor_only() -> None:
+    says(ask(RULE, tuned(lambda x: x / 60, of_input=True)), Outcome.WARN, "3 channels alike")
+    says(ask(RULE, tuned(lambda x: x / 4, of_input=True)), Outcome.PASS)
 
 
 def test_another_subject_does_not_change_all_channels_alike() -> None:

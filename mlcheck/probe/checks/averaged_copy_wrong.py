@@ -9,6 +9,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.loss.bootstrapped import Bootstrapped
 from mlcheck.probe.measure.model.averaged_copy import AveragedCopies
 from mlcheck.probe.measure.model.following import Copy
 from mlcheck.probe.measure.training.short_run import ShortRun
@@ -18,11 +19,12 @@ _SWAPPED = 0.05
 _HELD = 0.5
 _FEW = 3
 _WORDS = {"ema", "average", "averaged", "avg", "shadow", "smoothed", "polyak", "swa"}
+_TARGET = "what values are compared with moves at every step of the optimizer"
 _AVERAGE = re.compile(r"ema|average|avg|shadow|smooth|polyak|swa")
 
 
-def check(seen: AveragedCopies, run: ShortRun | None) -> Verdict:
-    findings = _not_copied(seen.aliases, seen.shallow)
+def check(seen: AveragedCopies, run: ShortRun | None, valued: Bootstrapped | None) -> Verdict:
+    findings = _not_copied(seen, bool(valued))
     if not findings and not seen.copies:
         return Verdict(Outcome.SKIP, reason="there is no second copy of the model's weights")
     copies = tuple(copy for copy in seen.copies if not copy.viewed or _is_average(copy))
@@ -34,7 +36,8 @@ def check(seen: AveragedCopies, run: ShortRun | None) -> Verdict:
     if findings:
         # A loop of the user's own may bring the statistics up to date (update_bn) before it evaluates.
         only_statistics = all("running statistics" in finding.message for finding in findings)
-        outcome = Outcome.WARN if only_statistics and not seen.straight else Outcome.FAIL
+        mild = (only_statistics and not seen.straight) or all(_TARGET in finding.message for finding in findings)
+        outcome = Outcome.WARN if mild else Outcome.FAIL
         return Verdict(outcome, findings[0].message, findings=tuple(findings), looked_at=seen.steps)
     moving = [copy for copy in copies if copy.decays]
     for copy in copies:
@@ -71,13 +74,16 @@ def _evaluates_alike(run: ShortRun) -> bool:
     return run.epochs >= 1 and bool(run.before) and run.before == run.after
 
 
-def _not_copied(aliases: tuple[str, ...], shallow: tuple[str, ...]) -> list[Finding]:
-    """Names for an average that hold the model, beside another name for it, and what copy.copy made of it."""
-    same = [name for name in aliases if _WORDS & set(name.rpartition(".")[2].lower().split("_")) or name in shallow]
-    if len(same) == len(aliases):
+def _not_copied(seen: AveragedCopies, values_actions: bool) -> list[Finding]:
+    """Names that hold the model, beside another name for it: for an average, for the target of values, of copy.copy."""
+    words = {name: set(name.rpartition(".")[2].lower().split("_")) for name in seen.aliases}
+    averages = [name for name in seen.aliases if words[name] & _WORDS or name in seen.shallow]
+    targets = [name for name in seen.aliases if values_actions and "target" in words[name] and name not in averages]
+    if len(averages) + len(targets) == len(seen.aliases):
         return []
     help_ = "copy with copy.deepcopy(model), or clone every tensor"
-    return [Finding(f"`{name}` is the model itself, not a copy: it averages nothing", help=help_) for name in same]
+    told = [(name, "it averages nothing") for name in averages] + [(name, _TARGET) for name in targets]
+    return [Finding(f"`{name}` is the model itself, not a copy: {why}", help=help_) for name, why in told]
 
 
 def _faults(copy: Copy, steps: int) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from mlcheck.probe.measure.data.shifted import shifts
 from mlcheck.probe.measure.loss.drawn_targets import DrawnTargets
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
 from mlcheck.probe.measure.names import part_of
+from mlcheck.probe.measure.training.overfit import Overfit
 from mlcheck.probe.measure.training.short_run import ShortRun
 from mlcheck.probe.measure.validation.baselines import Baselines, Signal, baselines, signal_across, signal_within
 
@@ -25,6 +26,7 @@ FEW_STEPS = 60
 EXPLAINED = 0.05
 MOST_COLUMNS = 64
 COMMON = 0.7
+HALF = 0.5
 NOTHING = 2.0
 ELSEWHERE = 3.0  # times as far from the training samples as from one another: a series that has moved on
 CERTAIN = 8.0
@@ -37,10 +39,12 @@ def check(
     first: FirstLoss | None,
     samples: Samples | None,
     run: ShortRun | None,
+    memorised: Overfit | None,
 ) -> Verdict:
     if drawn and (finding := _noise_of_its_own(drawn)):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=len(drawn.targets))
-    seen = _by_neighbours(passes, first, samples, run) if passes and first else None
+    learns = run if memorised is None or memorised.manages(HALF) else None
+    seen = _by_neighbours(passes, first, samples, learns) if passes and first else None
     if drawn and (seen is None or seen.outcome is Outcome.SKIP):
         told = "the noise that the loss asks for is in what the model is given"
         return Verdict(Outcome.PASS, told, looked_at=len(drawn.targets))
@@ -60,6 +64,7 @@ def _noise_of_its_own(drawn: DrawnTargets) -> Finding | None:
 
 
 def _by_neighbours(passes: Passes, first: FirstLoss, samples: Samples | None, run: ShortRun | None) -> Verdict:
+    """`run` is one that could have learnt the labels, had there been anything to learn."""
     if samples and (finding := _shifted(samples, first)):
         looked_at = len(samples.training.in_order)
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), numbers=finding.numbers, looked_at=looked_at)

@@ -10,18 +10,21 @@ from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.training.memorising import Curve
+from mlcheck.probe.measure.training.overfit import Overfit
 from mlcheck.probe.measure.training.rate_range import rate_curves, rate_range
 from mlcheck.probe.measure.training.rate_trials import RateTrial, RateTrials
 from mlcheck.probe.measure.training.short_run import ShortRun
 
 HALF = 0.5
+TIMES, PART = 4, 0.1
 NEAR = 4.0
 CHANCE = 1e-3
 MODERATE = 100.0
 ROUNDING = 1e-3
 
 
-def check(seen: RateTrials, run: ShortRun | None, first: FirstLoss | None) -> Verdict:
+def check(seen: RateTrials, run: ShortRun | None, first: FirstLoss | None, memorised: Overfit | None = None) -> Verdict:
     mine = seen.of(1.0)
     if mine.diverged and run and run.source and run.source.largest < MODERATE:
         told = f"the loss is suddenly no number, where no weight and no output is larger than {run.source.largest:.3g}"
@@ -55,6 +58,13 @@ def check(seen: RateTrials, run: ShortRun | None, first: FirstLoss | None) -> Ve
         return _verdict(Outcome.FAIL, seen, message, numbers)
     if message := _compared(seen, mine, best, third, _costs_of_a_guess(first)):
         return _verdict(Outcome.WARN, seen, message, numbers)
+    if memorised and (fast := _learns_at_less(memorised)):
+        message = (
+            f"at your learning rate ({seen.rate:g}) the loss of one batch comes from {memorised.mine.values[0]:.3g} to "
+            f"{memorised.mine.best:.3g} in {plural(memorised.mine.steps, 'step')}; Adam at {fast.learning_rate:g} "
+            f"overfits it in {plural(fast.steps, 'step')} from the same start"
+        )
+        return _verdict(Outcome.WARN, seen, message, {"learning rate": seen.rate, "better": fast.learning_rate})
     return Verdict(
         Outcome.PASS,
         f"the loss falls at {seen.rate:g} to {mine.tail(third):.3g}, at {seen.rate * best.factor:g} to "
@@ -78,6 +88,15 @@ def _compared(seen: RateTrials, mine: RateTrial, best: RateTrial, length: int, g
         f"at your learning rate ({seen.rate:g}) the loss comes from {start:.3g} to {ends:.3g}{more}, at "
         f"{seen.rate * best.factor:g} to {better:.3g} over the same batches"
     )
+
+
+def _learns_at_less(seen: Overfit) -> Curve | None:
+    """The curve of Adam at a small part of the rate, where Adam at the program's own learns next to nothing."""
+    fast = next((curve for curve in seen.adam if curve.reached(seen.goal)), None)
+    if fast is None or not seen.comparable or not seen.whole or seen.scheduled or seen.mine.learning_rate_moved:
+        return None
+    slow = seen.mine.steps >= TIMES * fast.steps and not seen.manages(HALF)
+    return fast if slow and fast.learning_rate <= PART * seen.mine.learning_rate else None
 
 
 def _costs_of_a_guess(first: FirstLoss | None) -> float:

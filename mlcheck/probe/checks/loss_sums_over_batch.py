@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
@@ -18,8 +20,8 @@ LOOSE = 0.4
 
 
 def check(seen: FirstLoss) -> Verdict:
-    if seen.tiled is None:
-        return Verdict(Outcome.SKIP, reason="the batch cannot be repeated, or there is no single loss")
+    if seen.tiled is None or not math.isfinite(seen.tiled):
+        return Verdict(Outcome.SKIP, reason="the batch cannot be repeated, or has no single finite loss")
     told = f"with every sample twice the loss is {seen.tiled:.4g} times as large"
     margin = TOLERANCE + 3 * seen.tiled_error
     if margin > LOOSE:

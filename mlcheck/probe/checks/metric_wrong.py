@@ -33,8 +33,7 @@ _PLAIN = re.compile(r"(^|[_\W])(acc|accuracy|top1)($|[_\W])")
 _BY_CLASS = re.compile(r"balanced|macro|mean|class|avg|average")
 CLOSE = 2e-3
 APART = 0.006
-UNEVEN = 0.05
-LEAST = 0.98
+UNEVEN, LEAST = 0.05, 0.98
 
 
 def check(
@@ -50,7 +49,7 @@ def check(
         return judge_printed(printed)
     names = list(dict.fromkeys(name for trial in seen.trials for name in trial.whole))
     findings = list(split.findings()) if split else []
-    compared = []
+    compared, by = [], searched.metric if searched else ""
     for name in names:
         trials = [trial for trial in seen.trials if name in trial.whole]
         known = next((kind for kind, pattern in _NAMES.items() if pattern.match(name.lower())), "")
@@ -58,7 +57,7 @@ def check(
         fault = _not_finite(name, trials, seen.at_once) or (shares and _doubles(name, trials, seen.summed))
         fault = fault or (shares and not seen.at_once and _not_finite_later(name, run))
         fault = fault or (known and _not_as_named(name, known, trials)) or _not_a_share(name, answered)
-        fault = fault or _sums(name, trials, seen.summed, first) or _divided_twice(name, trials, seen, searched)
+        fault = fault or _sums(name, trials, seen.summed, first, by) or _divided_twice(name, trials, seen.summed, by)
         if fault:
             findings.append(fault)
         elif known and any(known in trial.references for trial in trials):
@@ -239,17 +238,18 @@ def _is_off(name: str, one: Answers) -> bool:
     return best <= one.wrong[name] or (plain and min(abs(best - 1), abs(best / 100 - 1)) > 1 - LEAST)
 
 
-def _sums(name: str, trials: list[MetricTrial], summed: bool, first: FirstLoss | None) -> Finding | None:
-    """A mean by its name, or a loss whose counterpart in training is a mean, that grows with the batch."""
+def _sums(name: str, trials: list[MetricTrial], summed: bool, first: FirstLoss | None, by: str) -> Finding | None:
+    """A mean by its name, or what the search goes by, that grows with the batch where the training loss is a mean."""
     as_in_training = first is not None and first.tiled is not None and abs(first.tiled - 1) < CLOSE
-    return _doubles(name, trials, summed) if as_in_training and _MEANS.search(name.lower()) else None
+    judged = _MEANS.search(name.lower()) or (by == name and not _COUNTS.search(name.lower()))
+    return _doubles(name, trials, summed) if as_in_training and judged else None
 
 
-def _divided_twice(name: str, trials: list[MetricTrial], seen: MetricTrials, by: Searched | None) -> Finding | None:
+def _divided_twice(name: str, trials: list[MetricTrial], summed: bool, by: str) -> Finding | None:
     """A mean, or what the search goes by, that is half as large when every sample is there twice."""
     tried = [trial for trial in trials if trial.twice.get(name) and not trial.crossed]
-    judged = tried and (_MEANS.search(name.lower()) or (by is not None and by.metric == name))
-    if seen.summed or not judged or not all(abs(t.whole[name] / t.twice[name] - 2) < CLOSE for t in tried):
+    judged = tried and (_MEANS.search(name.lower()) or by == name)
+    if summed or not judged or not all(abs(t.whole[name] / t.twice[name] - 2) < CLOSE for t in tried):
         return None
     one = tried[0]
     return Finding(

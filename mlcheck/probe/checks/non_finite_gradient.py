@@ -8,6 +8,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.training.hard_batches import HardBatches
 from mlcheck.probe.measure.training.short_run import ShortRun
 
 _CURES = {
@@ -20,8 +21,14 @@ _CURES = {
 }
 
 
-def check(run: ShortRun) -> Verdict:
+def check(run: ShortRun, hard: HardBatches | None) -> Verdict:
     step = run.bad_step
+    if step is None and hard and hard.broken:
+        message = (
+            f"a batch {hard.broken[0].what} makes the loss or its gradient no finite number, with the first weights"
+        )
+        finding = Finding(message, help="what divides must not be 0: add a small number to a spread or a norm")
+        return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=hard.batches)
     if step is None:
         return Verdict(
             Outcome.PASS,

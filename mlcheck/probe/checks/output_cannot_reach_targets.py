@@ -9,17 +9,24 @@ from mlcheck.probe.measure.loss.comparisons import Comparisons, Difference
 from mlcheck.probe.measure.loss.cosine_scores import CosineScores, Scores
 from mlcheck.probe.measure.loss.first_loss import FirstLoss, LossFact
 from mlcheck.probe.measure.loss.floors import REACHED
+from mlcheck.probe.measure.loss.overlap_ratios import OverlapRatios, Ratio
 
 _REGRESSION = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"}
 MANY = 0.05
+SOME = 0.01
 HIGH, HOPELESS = 0.75, 0.9  # of what a guess costs, the least that the loss can come to
 
 
-def check(seen: FirstLoss, compared: Comparisons | None, cosines: CosineScores | None) -> Verdict:
+def check(
+    seen: FirstLoss, compared: Comparisons | None, cosines: CosineScores | None, overlaps: OverlapRatios | None
+) -> Verdict:
     if cosines and (near := [one for one in cosines.calls if one.floor >= HIGH * one.guess]):
         findings = tuple(map(_squeezed, near))
         outcome = Outcome.FAIL if any(one.floor >= HOPELESS * one.guess for one in near) else Outcome.WARN
         return Verdict(outcome, findings[0].message, findings=findings, looked_at=len(cosines.calls))
+    if overlaps and (signed := [one for one in overlaps.ratios if one.raw or one.below >= SOME]):
+        findings = tuple(map(_signed, signed))
+        return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=len(overlaps.ratios))
     judged: list[LossFact | Difference] = [
         loss for loss in seen.losses if loss.kind in _REGRESSION and loss.made_by in REACHED
     ]
@@ -50,6 +57,17 @@ def _squeezed(scores: Scores) -> Finding:
         scores.place,
         help="divide cosines by a temperature below 1 (0.07, say), or multiply them by a scale such as 15",
         numbers={"factor": scores.factor, "floor": scores.floor},
+    )
+
+
+def _signed(ratio: Ratio) -> Finding:
+    return Finding(
+        "the loss divides predictions under a mask by the sum of all (as Dice and IoU do), which asks for shares from "
+        f"0 to 1: they are {'the raw output of a layer' if ratio.raw else 'numbers of any sign'}, {ratio.low:.3g} to "
+        f"{ratio.high:.3g}, so that the sum may come to zero and the loss has no floor",
+        ratio.place,
+        help="apply a sigmoid, or a softmax over the classes, first",
+        numbers={"below zero": ratio.below},
     )
 
 

@@ -12,6 +12,8 @@ from mlcheck.probe.measure.model.running_statistics import RunningStatistics
 
 FAR = 2.5
 FAR_IN_TRAINING = 5.0
+FEW_CHANNELS = 4
+FAR_IN_FEW = 10.0  # a few channels may be alike by chance
 ALIKE = 1.4
 MOST = 0.9
 
@@ -21,7 +23,7 @@ def check(seen: RunningStatistics) -> Verdict:
     middle = median(spreads)
     alike = sum(middle / ALIKE <= spread <= middle * ALIKE for spread in spreads) / len(spreads)
     told = f"what enters `{seen.name}` spreads {middle:.3g} times as wide as its running statistics say"
-    limit = FAR_IN_TRAINING if seen.training else FAR
+    limit = FAR_IN_FEW if len(spreads) < FEW_CHANNELS else FAR_IN_TRAINING if seen.training else FAR
     numbers = {"ratio of spreads": middle, "channels alike": alike}
     if 1 / limit <= middle <= limit or alike < MOST:
         return Verdict(Outcome.PASS, told, numbers=numbers, looked_at=len(spreads))

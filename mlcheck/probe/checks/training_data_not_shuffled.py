@@ -14,15 +14,19 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.data.labels import Labels
 from mlcheck.probe.measure.data.passes import Field, Passes
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
 from mlcheck.probe.measure.training.rehearsal import Rehearsal
 from mlcheck.probe.measure.tree import leaves
 
 SIGMAS = 4.0
 FEW_BATCHES = 5
+FEW_SAMPLES = 100
 SORTED = 0.5
 
 
-def check(passes: Passes, labels: Labels | None, rehearsal: Rehearsal | None = None) -> Verdict:
+def check(
+    passes: Passes, labels: Labels | None, rehearsal: Rehearsal | None = None, first: FirstLoss | None = None
+) -> Verdict:
     training = passes.training
     if rehearsal and rehearsal.steps and not rehearsal.losses:
         return Verdict(Outcome.SKIP, reason="no step calls backward: nothing learns from the order")
@@ -35,8 +39,12 @@ def check(passes: Passes, labels: Labels | None, rehearsal: Rehearsal | None = N
     same = training.digests[:many] == passes.again.digests[:many] and len(set(training.digests)) > 1
     for use in labels.uses if labels else ():
         known = training.fields.get(use.field)
-        if use.one_a_sample and known and len(known.labels) >= 100 and (runs := _runs(known))[2] < -SIGMAS:
+        if use.one_a_sample and known and len(known.labels) >= FEW_SAMPLES and (runs := _runs(known))[2] < -SIGMAS:
             return _ordered(known, runs, same, batches)
+    numbers = [training.fields[name] for name in (first.targets if first else ()) if name in training.fields]
+    for known in numbers:
+        if _is_sorted(known.labels) and not _continues(training.kept):
+            return _rising(known, same, batches)
     if same and passes.renewed:
         return Verdict(Outcome.PASS, "the second epoch goes over other samples than the first", looked_at=many)
     if same and passes.stream:
@@ -67,6 +75,22 @@ def check(passes: Passes, labels: Labels | None, rehearsal: Rehearsal | None = N
         finding = Finding(message, help="shuffle=True, or a sampler that draws anew in every epoch")
         return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=many)
     return Verdict(Outcome.PASS, f"a second pass gives other batches than the first ({many} compared)", looked_at=many)
+
+
+def _is_sorted(values: list[float]) -> bool:
+    """Whether many numbers, most of them different, only rise or only fall."""
+    many = len(values) >= FEW_SAMPLES and 2 * len(set(values)) >= len(values)
+    return many and (values == sorted(values) or values == sorted(values, reverse=True))
+
+
+def _rising(known: Field, same: bool, batches: int) -> Verdict:
+    again = ", in the same order in every pass" if same else ""
+    message = (
+        f"the target `{known.place}` only {'rises' if known.labels[0] < known.labels[-1] else 'falls'} along a pass of "
+        f"{len(known.labels):,} samples, from {known.labels[0]:.4g} to {known.labels[-1]:.4g}{again}"
+    )
+    finding = Finding(message, help="shuffle=True: each batch pulls the model towards its own part of the range")
+    return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=batches)
 
 
 def _continues(batches: list[Any]) -> bool:

@@ -4,28 +4,40 @@ from __future__ import annotations
 
 import math
 import re
+from statistics import fmean, pstdev
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.metric_names import best
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.model.averaged_copy import AveragedCopies
 from mlcheck.probe.measure.training.short_run import ShortRun
 from mlcheck.probe.measure.validation.evaluation import Evaluation
 from mlcheck.probe.measure.validation.memorised_metric import MemorisedMetric
 from mlcheck.probe.measure.validation.searched import Searched
 
 LOSSES = re.compile(r"(^|[_\W])(loss|nll|mse|mae|rmse|perplexity|ppl|error|crossentropy|cross_entropy|bce|ce)($|[_\W])")
+SHARES = re.compile(r"(^|[_\W])(acc|accuracy|top1|precision|recall|f1|iou|miou|jaccard|dice|auc|ap|map)($|[_\W])")
 FEW = 20
 MARGIN = 0.5
 FALL = 0.25
+GONE, HALF = 0.1, 0.5
+FEW_BATCHES = 3
 CLOSE = 0.05
 GROWN = 3.0
+LONG, PART, STILL = 60, 0.2, 0.01
 ALIKE = 0.2  # both losses go the same way, from the first step on: a queue of keys fills, a target begins to move
 
 
 def check(
-    run: ShortRun, searched: Searched | None, evaluation: Evaluation | None, learnt: MemorisedMetric | None
+    run: ShortRun,
+    searched: Searched | None,
+    evaluation: Evaluation | None,
+    learnt: MemorisedMetric | None,
+    compared: FirstLoss | None = None,
+    copies: AveragedCopies | None = None,
 ) -> Verdict:
     if searched and not searched.smallest and (finding := _falls(searched.metric, run)):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=run.steps)
@@ -62,6 +74,8 @@ def check(
             "nodes are split): that may be overfitting"
         )
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=run.steps)
+    if not findings and compared and len(compared.losses) == 1 and not (copies and copies.copies):
+        findings = [finding for name in names if (finding := _stays(name, run))]
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=run.steps)
     return Verdict(Outcome.PASS, f"over {plural(run.steps, 'step')}: {', '.join(told[:3])}", looked_at=run.steps)
@@ -98,6 +112,22 @@ def _fault(name: str, start: float, end: float, first: float, last: float, steps
     )
 
 
+def _stays(name: str, run: ShortRun) -> Finding | None:
+    """An error that neither validation nor the very data of training sees fall, where the one loss does by far."""
+    if (ends := _on_training(name, run)) is None or len(run.losses) < LONG or run.backwards > run.steps:
+        return None
+    pairs = [(b[name], a[name]) for b, a in zip(run.before, run.after) if name in b and name in a]
+    first, last = _ends(run.losses)
+    if not 0 < last < PART * first or not all(b > 0 and abs(a - b) < STILL * b for b, a in (*pairs, ends)):
+        return None
+    return Finding(
+        f"{name} stays at {ends[0]:.4g}, give or take {100 * STILL:g} %, on training batches too, while the training "
+        f"loss falls from {first:.4g} to {last:.4g} in {run.steps} steps: it compares other things than the loss does",
+        help="compare the two formulas: the units of predictions and targets, the head, the model that is called",
+        numbers={"before": ends[0], "after": ends[1]},
+    )
+
+
 def _why(name: str, start: float, run: ShortRun) -> str:
     """Whether the formula is to blame or the data: the same evaluation of training batches tells."""
     if abs(run.losses[0] + start) < CLOSE * abs(start):
@@ -129,7 +159,8 @@ def _falls(metric: str, run: ShortRun) -> Finding | None:
         return None
     first, last = _ends(run.losses)
     start, end = (sum(values) / len(pairs) for values in zip(*pairs))
-    if last >= first or any(a >= b for b, a in pairs) or start - end < FALL or end > start / 2:
+    fallen = end <= start / 2 and (start - end >= FALL or (not SHARES.search(metric.lower()) and _is_gone(pairs)))
+    if last >= first or not fallen or any(a >= b for b, a in pairs):
         return None
     return Finding(
         f"{metric} falls from {start:.4g} to {end:.4g} in {run.steps} steps while the training loss falls from "
@@ -137,6 +168,17 @@ def _falls(metric: str, run: ShortRun) -> Finding | None:
         help="look at the sign of the loss and at the order of its arguments, then at the metric",
         numbers={"before": start, "after": end},
     )
+
+
+def _is_gone(pairs: list[tuple[float, float]]) -> bool:
+    """Whether what was much the same on every batch is next to nothing on each.
+
+    Not where it is nothing at all: of a rare class a model first learns to say no.
+    """
+    before = [one for one, _ in pairs]
+    if len(pairs) < FEW_BATCHES or min(before) <= 0 or pstdev(before) > HALF * fmean(before):
+        return False
+    return all(after != 0 and after < GONE * one for one, after in pairs)
 
 
 def _unlearnt(seen: MemorisedMetric) -> Finding | None:

@@ -15,6 +15,7 @@ NEAR = 0.13
 BESIDE = 0.5
 NEIGHBOUR = 10
 GAP = 3.0
+MOST = 0.6
 FEW = 100
 FEW_DIMENSIONS = 5.0
 MOST_ASKED = 4000
@@ -132,9 +133,17 @@ def _distances(asked: Tensor, known: Tensor, count: int) -> torch.return_types.t
 
 
 def _dimension(around: Tensor) -> float:
-    """Levina and Bickel, NeurIPS 2004: the maximum-likelihood intrinsic dimension, its median over samples."""
+    """Levina and Bickel, NeurIPS 2004: the maximum-likelihood intrinsic dimension, its median over samples.
+
+    Where most samples have one neighbour and then a gap, as one in three has by chance along a line, that one is the
+    sample itself in another guise and tells nothing of how samples lie; `share` is what the logarithms of the others
+    come to, of what they would with it.
+    """
     apart = around[around[:, 0] > 0]
     if len(apart) < FEW // 2:
         return 0.0
-    logs = (apart[:, -1:] / apart[:, :-1]).log().mean(1)
-    return float(1 / logs.clamp_min(1e-9).median())
+    twins = int(float((apart[:, 1] > GAP * apart[:, 0]).double().mean()) >= MOST)
+    logs = (apart[:, -1:] / apart[:, twins:-1]).log().mean(1)
+    ranks = torch.arange(twins + 1, apart.shape[1])
+    share = float(((ranks - twins) / ranks).mean())
+    return float(share / logs.clamp_min(1e-9).median())

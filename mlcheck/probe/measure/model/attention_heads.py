@@ -49,7 +49,8 @@ class AttentionHeads:
 
     @classmethod
     def absent(cls, called: frozenset[str]) -> str:
-        return "" if called & {product.__name__ for product in _PRODUCTS} else "no products were computed by hand"
+        products = {product.__name__ for product in (*_PRODUCTS, F.scaled_dot_product_attention)}
+        return "" if called & products else "no products of attention were computed"
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit

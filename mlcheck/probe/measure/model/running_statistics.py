@@ -17,7 +17,6 @@ from mlcheck.probe.measure.simplified import stilled
 from mlcheck.trial.trial import Trial
 
 BATCHES = 3
-FEW_CHANNELS = 4
 FEW_VALUES = 64
 FEW_STEPS = 10
 _NOTHING = 1e-8
@@ -50,8 +49,8 @@ class RunningStatistics:
             raise NotMeasured("no batch norm with statistics takes part in a training step, or of too few values")
         before = known[seen.first][1].double().cpu()
         ratios = (seen.variance / before.clamp_min(_NOTHING))[before > _NOTHING]
-        if len(ratios) < FEW_CHANNELS:
-            raise NotMeasured(f"the first batch norm with statistics has fewer than {FEW_CHANNELS} channels that vary")
+        if not len(ratios):
+            raise NotMeasured("the first batch norm with statistics has seen no channel that varies")
         return cls(Names(trial.models).module(seen.first), tuple(ratios.tolist()), seen.training)
 
 

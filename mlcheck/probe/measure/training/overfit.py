@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from torch.optim import Adam, AdamW, Optimizer
+
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.loss.floors import Floors
 from mlcheck.probe.measure.measurement import Reach
@@ -13,6 +15,8 @@ from mlcheck.probe.measure.simplified import decays
 from mlcheck.probe.measure.training.gradients import named_parameters
 from mlcheck.probe.measure.training.memorising import MAX_STEPS, Curve, Experiment
 from mlcheck.trial.trial import Trial
+
+_EPS, _BETAS = 1e-6, (0.95, 0.9999)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +28,8 @@ class Overfit:
     shares of each one's floor and the worst counts. Regularisation is off, random numbers are the same in
     every step, schedules are held at their nominal learning rate. `lowest` is the least that the loss can be when its
     input comes from `made_by`, which has bounds. `weights` counts the numbers that are trained, `walked` the steps that
-    a recurrent layer takes one after the other.
+    a recurrent layer takes one after the other. `comparable` says that the optimizer is Adam's kind, so that its
+    learning rate and that of `adam` mean the same.
     """
 
     reach: ClassVar[Reach] = "loss"
@@ -45,6 +50,7 @@ class Overfit:
     lowest: float | None = None
     weights: int = 0
     walked: int = 0
+    comparable: bool = False
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -81,8 +87,21 @@ class Overfit:
             lowest=experiment.lowest,
             weights=sum(p.numel() for p in named_parameters(trial.models) if p.requires_grad),
             walked=experiment.walked,
+            comparable=all(map(_is_adam, trial.optimizers.values())),
         )
 
     @property
     def goal(self) -> float:
         return self.floors.target if self.floors else 0.1 * self.mine.values[0]
+
+    def manages(self, share: float) -> bool:
+        """Whether the program's own optimizer leaves less than this share of what a constant prediction costs."""
+        floors = self.floors or Floors(self.mine.values[0], 0.0)
+        return self.mine.best - floors.irreducible <= share * (floors.constant - floors.irreducible)
+
+
+def _is_adam(optimizer: Optimizer) -> bool:
+    """Adam as it comes: what is added to the denominator is small, and the moments are short."""
+    groups = optimizer.param_groups
+    plain = all(group["eps"] <= _EPS and group["betas"] <= _BETAS for group in groups if "betas" in group)
+    return isinstance(optimizer, Adam | AdamW) and plain

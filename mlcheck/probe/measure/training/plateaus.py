@@ -43,7 +43,8 @@ class Plateaus:
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - three batches, whatever the limit
-        waiting = [one for one in trial.schedulers.values() if isinstance(one, ReduceLROnPlateau)]
+        known_of = [*trial.schedulers.values(), *(one for owner in trial.objects for one in _attributes(owner))]
+        waiting = list({id(one): one for one in known_of if isinstance(one, ReduceLROnPlateau)}.values())
         if not waiting:
             raise NotMeasured("no schedule waits on a metric")
         given: list[tuple[ReduceLROnPlateau, float, Location]] = []
@@ -59,6 +60,11 @@ class Plateaus:
                 if trial.progress:
                     trial.progress.snapshot()  # ends the validation under way
         return cls(tuple(_named(given, known)))
+
+
+def _attributes(owner: object) -> Iterator[object]:
+    """What hangs on one of the user's objects: a framework need not be told of a schedule that is stepped by hand."""
+    yield from vars(owner).values() if hasattr(owner, "__dict__") else ()
 
 
 def _recorder(schedule: ReduceLROnPlateau, given: list[tuple[ReduceLROnPlateau, float, Location]]) -> Any:
