@@ -366,3 +366,24 @@ def test_recurrent_layers_in_one_module(std: float, outcome: Outcome) -> None:
     verdict = ask("signal-fades-with-depth", on_classes(Stacked(std)))
     assert verdict.outcome in (outcome, Outcome.SKIP)
     assert (verdict.outcome is Outcome.WARN) is ("layer 0 of cell" in verdict.summary)
+
+
+class Coded(nn.Module):
+    """One of a few codes for each sample, at first the same for all; the encoder gets the decoder's gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encode = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+        self.codes = nn.Embedding(8, 4)
+        self.decode = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 5))
+        nn.init.normal_(self.codes.weight, std=50.0)
+        nn.init.zeros_(self.codes.weight[0].data)
+
+    def forward(self, x: Tensor) -> Tensor:
+        own = self.encode(x)
+        code = self.codes(torch.cdist(own, self.codes.weight).argmin(1))
+        return self.decode(own + (code - own).detach())
+
+
+def test_codes_that_are_all_one_at_first() -> None:
+    assert ask("signal-fades-with-depth", on_classes(Coded())).outcome is Outcome.PASS

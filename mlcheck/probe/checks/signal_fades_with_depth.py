@@ -13,6 +13,7 @@ from mlcheck.probe.measure.training.overfit import Overfit
 FEW = 4
 GRADIENT_RATIO = 1e-6
 FAINT = 1e-3
+SUDDEN = 1e-4
 
 
 def check(seen: Activations, overfit: Overfit | None, recurrent: StackedRecurrent | None) -> Verdict:
@@ -25,7 +26,8 @@ def check(seen: Activations, overfit: Overfit | None, recurrent: StackedRecurren
     lost = [layer for layer in layers if 0 <= _mean(layer.between) < seen.precision**2]
     never_there = layers[0] in lost  # what does not reach the first layer does not fade: the input is ignored
     by_choice = all(layer.gain == 0 for layer in lost)  # a last layer of zeros: equal chances before the first step
-    if layers[-1] not in lost or _mean(layers[-1].spread) == 0 or never_there or by_choice or len(layers) < FEW:
+    excused = never_there or by_choice or _is_sudden(layers, lost)
+    if layers[-1] not in lost or _mean(layers[-1].spread) == 0 or excused or len(layers) < FEW:
         lost = []
     first, ratio = _what_arrives(layers)
     findings = []
@@ -55,6 +57,13 @@ def _fading_within(seen: StackedRecurrent) -> Finding | None:
         if (ratio := gradients[0] / max(gradients)) < GRADIENT_RATIO:
             return _vanishing(f"layer 0 of {name}", ratio, name)
     return None
+
+
+def _is_sudden(layers: list[Layer], lost: list[Layer]) -> bool:
+    """Whether it was there one layer before: what chooses one of a few codes may choose the same for all at first."""
+    if not lost or layers[0] in lost:
+        return False
+    return _mean(layers[layers.index(lost[0]) - 1].between) > SUDDEN
 
 
 def _what_arrives(layers: list[Layer]) -> tuple[str, float]:
