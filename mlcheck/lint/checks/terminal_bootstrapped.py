@@ -15,7 +15,7 @@ LOOKS_AT = "temporal difference"
 WORDS = ("gamma", "GAMMA", "discount", "DISCOUNT")
 _REWARD = pattern(r"^(?:b_|batch_)?(?:r|rew|rews|rewards?)(?:_?(?:batch|tensor|t|b))?$")
 _DISCOUNT = pattern(r"gamma|discount")
-_OTHERWISE = pattern(r"non_?final|is not None|not_?done|terminat|truncat|n_?step|alive|survive")
+_OTHERWISE = pattern(r"non_?final|is not None|not_?done|terminat|truncat|(?<![a-z])n_?step|alive|survive")
 _END = pattern(r"mask|done|terminal|nonterm")
 _ENDLESS = ("Pendulum-v", "HalfCheetah-v", "Swimmer-v", "Reacher-v")
 """Environments in which an episode ends by its time limit alone: there what follows has a value."""

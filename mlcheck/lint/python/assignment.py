@@ -16,6 +16,7 @@ from mlcheck.lint.values import (
     Const,
     Object,
     Params,
+    Select,
     Symbol,
     Tensor,
     Tuple,
@@ -75,7 +76,8 @@ def assign(m: Machine, target: ast.expr, value: Value) -> None:
     match target:
         case ast.Name(id=name):
             value = with_name(value, name)
-            attributes.name_object(m, value, name)
+            for one in (value.then, value.other) if isinstance(value, Select) else (value,):
+                attributes.name_object(m, one, name)
             m.bind(name, value)
         case ast.Attribute():
             owner = m.evaluate(target.value)

@@ -259,9 +259,6 @@ def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> Non
 
 
 def name_object(m: Machine, value: Value, name: str) -> None:
-    """An object takes the name of the first variable it is bound to; of two, one of which is bound, each does."""
-    if isinstance(value, Select):
-        name_object(m, value.then, name)
-        name_object(m, value.other, name)
+    """An object takes the name of the first variable it is bound to."""
     if isinstance(value, Object) and m.store.get(("name", value.id)) is None:
         m.store.set(("name", value.id), name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.values import Symbol, Tensor, Value, split_of, traces_of
 
@@ -16,3 +18,8 @@ def product(chances: Value, table: Value) -> Tensor | None:
     if not _NAMED.search(table.name.lower()):
         return None
     return Tensor("softmax", chances.place, split_of(chances, table), traces_of(chances, table))
+
+
+def product_of(function: str, values: Sequence[Value]) -> Tensor | None:
+    """The same by a function: `torch.bmm(chances, one_hot)`."""
+    return product(values[0], values[1]) if function in PRODUCTS and len(values) > 1 else None

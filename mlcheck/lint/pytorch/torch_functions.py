@@ -76,16 +76,16 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
         return Symbol(m.fresh(), "", split)
     if name == "torch.detach" and isinstance(first, Tensor | Symbol):
         return cuts.cut(m, first, split, node)
-    copied = cuts.copied(m, name, first, node)
-    if copied is not None:
-        return copied
+    known = cuts.copied(m, name, first, node) or one_hot.product_of(last, values)
+    if known is not None:
+        return known
     if name in ("torch.argmax", "torch.argmin"):
         return Symbol(m.fresh(), "", split, cuts.ended(m, traces, node))
     if last in ACTIVATIONS:
         return losses.activated(m, ACTIVATIONS[last], first, node, split, traces)
-    known = ELEMENTWISE.get((last.rstrip("_"), first.kind)) if isinstance(first, Tensor) else None
-    if known is not None:
-        return Tensor(known, m.place(node), split, traces)
+    kind = ELEMENTWISE.get((last.rstrip("_"), first.kind)) if isinstance(first, Tensor) else None
+    if kind is not None:
+        return Tensor(kind, m.place(node), split, traces)
     if last in ("add", "sub") and isinstance(first, Tensor) and first.kind == "loss":
         return Tensor("loss", first.place, split, traces)
     if last in SAME and isinstance(first, Tensor | Tuple | Object):
@@ -93,8 +93,6 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
         if last in ("clamp", "clip") and isinstance(kept, Tensor) and kept.kind == "raw":
             return bounds.bounded(kept, args[1:], kwargs, m.place(node))
         return kept
-    if last in one_hot.PRODUCTS and len(values) > 1 and (chances := one_hot.product(*values[:2])) is not None:
-        return chances
     if name in (_F + "linear", "torch.addmm"):
         return Tensor("raw", m.place(node), split, traces)
     if name.startswith(_F):

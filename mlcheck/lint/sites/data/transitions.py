@@ -53,18 +53,19 @@ def stored_without_end(near: File) -> tuple[str, Place | None]:
 def _stored(file: File) -> Iterator[tuple[Call, str, str]]:
     """The calls that put a transition away, with its next state, and the flag that came with that."""
     for step in file.calls("step"):
-        lines = step.function.nodes if step.function is not None else file.module.source.tree.body
-        for line in lines:
-            match line:
-                case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=after), _, ast.Name(id=done), *_])], value=made):
-                    if made is not step.node or not DONE.search(done.lower()):
-                        continue
-                case _:
-                    continue
-            for put in file.calls(*_PUTS):
-                if put.function is step.function and len(parts := _parts(put.node)) >= _FEWEST:
-                    if any(isinstance(part, ast.Name) and part.id == after for part in parts):
-                        yield put, after, done
+        given = {
+            bound.item: name
+            for name, bounds in step.context.scope.bindings.items()
+            for bound in bounds
+            if bound.kind == "item" and bound.value is step.node
+        }
+        after, done = given.get(0, ""), given.get(2, "")
+        if not after or not DONE.search(done.lower()):
+            continue
+        for put in file.calls(*_PUTS):
+            if put.function is step.function and len(parts := _parts(put.node)) >= _FEWEST:
+                if any(isinstance(part, ast.Name) and part.id == after for part in parts):
+                    yield put, after, done
 
 
 def _parts(put: ast.Call) -> list[ast.expr]:
