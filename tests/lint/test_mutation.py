@@ -80,7 +80,6 @@ HARMLESS = {
     ("mixed-precision-with-accumulation", "optimizer.zero_grad()", 9): "nothing has been accumulated yet",
 }
 UNTOLD = {
-    ("closures-and-a-decorator", "optimizer.step()", 30): "the step is one of a closure that is handed out",
     ("lightning-with-manual-optimisation", "self.manual_backward(loss)", 21): "the framework may differentiate",
 }
 
