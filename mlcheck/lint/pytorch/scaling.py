@@ -16,10 +16,8 @@ _UNKNOWN = frozenset([Grads("unknown")])
 
 def scale(m: Machine, scaler: Value, loss: Value) -> Value:
     """`scaler.scale(loss)`; a scaler built with enabled=False leaves the loss alone."""
-    if isinstance(scaler, Object):
-        enabled = scaler.kwargs.get("enabled", Const(True))
-        if isinstance(enabled, Const) and not enabled.value:
-            return loss
+    if is_off(scaler):
+        return loss
     split = loss.split if isinstance(loss, Tensor | Symbol) else ""
     return Tensor("scaled", None, split, traces_of(loss), scaler)
 
@@ -31,6 +29,12 @@ def is_on(scaler: Value | None) -> bool:
         and ("enabled" not in scaler.kwargs or scaler.kwargs["enabled"] == Const(True))
         and "**" not in scaler.kwargs
     )
+
+
+def is_off(scaler: Value) -> bool:
+    """Whether it is a gradient scaler that was made with `enabled=False`: it neither multiplies nor divides."""
+    enabled = scaler.kwargs.get("enabled") if isinstance(scaler, Object) else None
+    return isinstance(enabled, Const) and not enabled.value
 
 
 def unscale(m: Machine) -> None:
