@@ -37,6 +37,17 @@ _CUT_OFF_OR_TIED = ("detach", ".weight = ", ".data")
 _LOSSES = {"loss", "criterion"}
 
 
+def noted(m: Machine, owner: Value) -> None:
+    """An object is given an attribute: one with a `__setattr__` of its own may note it in the tables that it keeps."""
+    if not isinstance(owner, Object) or owner.cls is None or owner.cls.find("__setattr__") is None:
+        return
+    for name in m.store.get(("attrs", owner.id)) or ():
+        kept = m.store.get(("a", owner.id, name))
+        table = m.store.get(("items", kept.id)) if isinstance(kept, Object) else None
+        if isinstance(kept, Object) and isinstance(table, Table) and not table.open:
+            m.store.set(("items", kept.id), Table(table.items, True))
+
+
 def has_parameters(m: Machine, module: Value, besides: frozenset[Hashable] = frozenset(), depth: int = 6) -> bool:
     """Whether the module, or one inside it, has parameters of its own and is no part of the modules `besides`."""
     if not isinstance(module, Object) or not modes.is_module(module) or depth == 0:
