@@ -189,9 +189,26 @@ def _is_of_others(facts: Facts, step: Step, optimizer: Optimizer) -> bool:
     return (other.place.path, other.place.symbol) != (optimizer.place.path, optimizer.place.symbol)
 
 
+def _is_in_its_place(facts: Facts, step: Step, optimizer: Optimizer) -> bool:
+    """Whether another optimizer of the same weights steps, and this one is left over: they do learn."""
+    other = facts.training.optimizers.get(step.key)
+    if other is None or other.name == optimizer.name:
+        return False
+    alike = other.place.symbol == optimizer.place.symbol and _given_to(other) == _given_to(optimizer) != ""
+    return alike or not other.owners.isdisjoint(optimizer.owners)
+
+
+def _given_to(optimizer: Optimizer) -> str:
+    """`model.parameters()`, as it is written."""
+    made = optimizer.place.node
+    return ast.unparse(made.args[0]) if isinstance(made, ast.Call) and made.args else ""
+
+
 def _may_step(facts: Facts, optimizer: Optimizer) -> bool:
     """Whether any text of the program may step it after all, or use the gradients without it."""
     if (optimizer.place.path, optimizer.name) in facts.sites.once(stepped_by_others):
+        return True
+    if any(_is_in_its_place(facts, step, optimizer) for step in facts.steps):
         return True
     calls = [each.place.node for each in facts.training.clearings if each.key == optimizer.key]
     owners = [call.func.value for call in calls if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)]
