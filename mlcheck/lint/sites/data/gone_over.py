@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import is_name
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites.data.fitting import fitted
 from mlcheck.lint.sites.entering import Entered
 from mlcheck.lint.sites.model import Call, Function
@@ -28,6 +28,8 @@ def _gone_over(sites: Sites) -> frozenset[tuple[int, bool]]:
     found: set[tuple[int, bool]] = set()
     for call in _backward_calls(sites):
         for loop in call.loops:
+            if loop is not call.loops[0] and _begins_anew(call, loop):
+                break
             over = loop.node.iter if isinstance(loop.node, ast.For | ast.AsyncFor) else None
             outer = call.loops[-1].node if over is not None and loop is not call.loops[-1] else None
             for node in (*(_iterated(over) if over is not None else ()), *_nexts(call, loop)):
@@ -39,6 +41,14 @@ def _gone_over(sites: Sites) -> frozenset[tuple[int, bool]]:
         found.add((id(origin.node), False))
         found |= {(way, False) for way in (origin.entered.way if origin.entered is not None else ())}
     return frozenset(found)
+
+
+def _begins_anew(backward: Call, loop: Context) -> bool:
+    """`for sample in loader: optimizer = Adam([code]); for _ in range(9): ...`: each sample is a problem of its own."""
+    text = backward.file.module.text_of(loop.node) if isinstance(loop.node, ast.For) else ""
+    inside = walk(loop.node) if "optim" in text else ()
+    made = (backward.file.resolve(node.func, loop) for node in inside if isinstance(node, ast.Call))
+    return any(isinstance(name, str) and name.startswith("torch.optim.") for name in made)
 
 
 def _brought(backward: Call, node: ast.expr, loop: Context) -> Iterator[Origin]:
