@@ -31,7 +31,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _is_asked_for(facts: Facts, place: Place) -> bool:
-    """Whether it stands under a test of some shape, `if scores.shape[1] > 1:`, or of a setting: `if config.classes:`."""
+    """Whether it stands under a test of some shape, `if scores.shape[1] > 1:`, or of a setting: `if cfg.classes:`."""
     file = facts.sites.at(place.path)
     tree = file.module.source.tree if file is not None else ast.Module([], [])
     branches = [node for node in walk(tree) if isinstance(node, ast.If) and _may_know(node.test)]
