@@ -197,7 +197,13 @@ def _is_set(m: Machine, name: str) -> bool:
 
 
 def _may_be_in_one_of(m: Machine, held: Collection[Hashable], module: Collection[Hashable]) -> bool:
-    """Whether what an optimizer holds came out of code that is not known, and that got the module: `wrap(model)`."""
+    """Whether what an optimizer holds came out of code that is not known, and that got the module: `wrap(model)`.
+
+    Or it is a list of modules, `nn.ModuleList(found)`, and what is in it is not known.
+    """
+    lists = (m.store.get(("items", key)) for key in held)
+    if any(isinstance(each, Tuple) and each.open and not each.items for each in lists):
+        return True
     foreign = any(m.store.get(("born", key)) is None for key in held)
     return foreign and any(m.store.get(("handed out", key)) for key in module)
 

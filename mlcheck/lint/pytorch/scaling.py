@@ -63,14 +63,14 @@ def clip(m: Machine, node: ast.AST, name: str, of: Value | None = None) -> None:
 
 def _overlap(m: Machine, one: frozenset[Hashable], other: frozenset[Hashable]) -> bool:
     """Whether two sets of modules share parameters."""
-    if not one.isdisjoint(other) or not one.isdisjoint(_held(m, other)):
+    if not one.isdisjoint(other) or not one.isdisjoint(held(m, other)):
         return True
     return not one.isdisjoint({o for i in other for o in modes.ancestors(m, i)}) or not other.isdisjoint(
         {o for i in one for o in modes.ancestors(m, i)}
     )
 
 
-def _held(m: Machine, owners: frozenset[Hashable]) -> set[Hashable]:
+def held(m: Machine, owners: frozenset[Hashable]) -> set[Hashable]:
     """What the modules have as attributes, be it a module for certain or only by its use."""
     names = [(owner, name) for owner in owners for name in m.store.get(("attrs", owner)) or ()]
     return {owner_key(m.store.get(("a", owner, name))) for owner, name in names} - {None}
