@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode, Place
-from mlcheck.lint.judging import draws_again, evaluates, is_named_for_evaluation, tests_of_code
+from mlcheck.lint.judging import draws_again, evaluates, names_evaluation, tests_of_code
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Sites
 from mlcheck.lint.values import Object
@@ -68,7 +68,7 @@ def _is_told(forward: Forward) -> bool:
     What picks samples to train on asks for none either, and of a model that is not known the mode may not matter.
     """
     splits = {forward.split, *(loop.split for loop in forward.loops)}
-    return forward.restored or not splits.isdisjoint(("val", "test")) or is_named_for_evaluation(forward)
+    return forward.restored or not splits.isdisjoint(("val", "test")) or any(map(names_evaluation, forward.functions))
 
 
 def _has_nothing_to_switch(sites: Sites, forward: Forward) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import is_name, walk
+from mlcheck.lint.nodes import is_name
 from mlcheck.lint.sites.data.fitting import fitted
 from mlcheck.lint.sites.entering import Entered
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import Origin, callers, origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
+from mlcheck.lint.sites.training.optimizers import optimizers
 
 
 def trained(sites: Sites) -> frozenset[int]:
@@ -45,10 +46,8 @@ def _gone_over(sites: Sites) -> frozenset[tuple[int, bool]]:
 
 def _begins_anew(backward: Call, loop: Context) -> bool:
     """`for sample in loader: optimizer = Adam([code]); for _ in range(9): ...`: each sample is a problem of its own."""
-    text = backward.file.module.text_of(loop.node) if isinstance(loop.node, ast.For) else ""
-    inside = walk(loop.node) if "optim" in text else ()
-    made = (backward.file.resolve(node.func, loop) for node in inside if isinstance(node, ast.Call))
-    return any(isinstance(name, str) and name.startswith("torch.optim.") for name in made)
+    made = (each for each in backward.file.sites.once(optimizers) if each.file is backward.file)
+    return any(around.node is loop.node for each in made for around in each.loops)
 
 
 def _brought(backward: Call, node: ast.expr, loop: Context) -> Iterator[Origin]:
