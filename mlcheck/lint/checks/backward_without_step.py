@@ -208,11 +208,28 @@ def _steps_by_number(sites: Sites, optimizer: Optimizer) -> bool:
     return any(re.search(rf"\b{name}\[[^\]\n]+\]\.step\(", text) for name in _ALL_OF_LIGHTNING.findall(text))
 
 
+def _is_in_its_place(facts: Facts, step: Step, optimizer: Optimizer) -> bool:
+    """Whether another optimizer of the same weights steps, and this one is left over: they do learn."""
+    other = facts.training.optimizers.get(step.key)
+    if other is None or other.name == optimizer.name:
+        return False
+    alike = other.place.symbol == optimizer.place.symbol and _given_to(other) == _given_to(optimizer) != ""
+    return alike or not other.owners.isdisjoint(optimizer.owners)
+
+
+def _given_to(optimizer: Optimizer) -> str:
+    """`model.parameters()`, as it is written."""
+    made = optimizer.place.node
+    return ast.unparse(made.args[0]) if isinstance(made, ast.Call) and made.args else ""
+
+
 def _may_step(facts: Facts, optimizer: Optimizer) -> bool:
     """Whether any text of the program may step it after all, or use the gradients without it."""
     if (optimizer.place.path, optimizer.name) in facts.sites.once(stepped_by_others):
         return True
     if optimizer.place.symbol.endswith("configure_optimizers") and _steps_by_number(facts.sites, optimizer):
+        return True
+    if any(_is_in_its_place(facts, step, optimizer) for step in facts.steps):
         return True
     calls = [each.place.node for each in facts.training.clearings if each.key == optimizer.key]
     owners = [call.func.value for call in calls if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)]

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.patterns import pattern
@@ -200,12 +200,20 @@ def _takes(statement: ast.stmt, score: ast.expr, best: ast.expr) -> bool:
         target = statement.targets[0]
         return isinstance(target, ast.Name | ast.Attribute) and "best" in ast.unparse(target).lower()
     assert isinstance(statement, ast.If)
+    if any(_keeps(line, ast.unparse(best)) for line in statement.orelse):
+        return False  # `if loss > best: stop after many ... else: best = loss`
     if not any(_SELECTS.search(ast.unparse(line)) for line in statement.body):
         return False
     name, values = ast.unparse(best), {ast.unparse(score), *_extremes(score, best)}
+    return any(_keeps(line, name, values) for line in statement.body)
+
+
+def _keeps(line: ast.stmt, name: str, values: Container[str] | None = None) -> bool:
+    """Whether something under the line is assigned to the name: one of these values, or any."""
     return any(
-        isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name and ast.unparse(node.value) in values
-        for line in statement.body
+        isinstance(node, ast.Assign)
+        and ast.unparse(node.targets[0]) == name
+        and (values is None or ast.unparse(node.value) in values)
         for node in walk(line)
     )
 

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import File
 from mlcheck.lint.sites.copying.doubled import mixed_with_itself, one_wave_twice
 from mlcheck.lint.sites.copying.left_targets import left_targets
 from mlcheck.lint.sites.copying.mirrored import mirrored_lines
 from mlcheck.lint.sites.copying.twins import Copied, added_to_itself, copied_lines
 from mlcheck.lint.sites.data.loaders import LOADER
-from mlcheck.lint.sites.lines import all_lines
+from mlcheck.lint.sites.lines import Lines, all_lines
 
 LOOKS_AT = "function"
+_ABOVE = 40
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -33,7 +35,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 made = copied.copy.value if isinstance(copied.copy, ast.Assign) else copied.copy
                 if file.called(made, lines.context).startswith(("torch.optim.", LOADER)):
                     continue  # parameter-not-in-optimizer and split-unread tell what comes of it
-                if _is_commented_out(file, copied):
+                if _is_commented_out(file, copied) or _are_alternatives(lines, copied):
                     continue
                 yield Finding(
                     f"This reads `{copied.read}`, as line {getattr(copied.first, 'lineno', 0)} does, "
@@ -73,7 +75,19 @@ def check(facts: Facts) -> Iterator[Finding]:
                     )
 
 
+def _are_alternatives(lines: Lines, copied: Copied) -> bool:
+    """`if only_texts: found.append(text) else: found.append(image)`: one or the other goes to one place."""
+    for branch in lines.all(ast.If):
+        arms = [{part for line in arm for part in walk(line)} for arm in (branch.body, branch.orelse)]
+        if any(copied.first in one and copied.copy in other for one, other in (arms, arms[::-1])):
+            return True
+    return False
+
+
 def _is_commented_out(file: File, copied: Copied) -> bool:
-    """Whether the line as it was stands beside it as a comment: whoever put it there knows."""
-    near = file.module.source.text.split("\n")[max(copied.copy.lineno - 3, 0) : copied.copy.lineno + 1]
-    return any(re.search(rf"#.*\b{re.escape(copied.unread)}\b", line) for line in near)
+    """Whether the line as it was stands beside it as a comment, or the other is said to be of no use: that is known."""
+    lines, unread = file.module.source.text.split("\n"), re.escape(copied.unread)
+    near = lines[max(copied.copy.lineno - 3, 0) : copied.copy.lineno + 1]
+    told = rf"#[^\n]*\b(?:not used|unused)\b[^\n]*\n\s*{unread}\b|\b{unread}\b[^\n#]*#[^\n]*\b(?:not used|unused)\b"
+    above = "\n".join(lines[max(copied.copy.lineno - _ABOVE, 0) : copied.copy.lineno])
+    return any(re.search(rf"#.*\b{unread}\b", line) for line in near) or bool(re.search(told, above, re.IGNORECASE))

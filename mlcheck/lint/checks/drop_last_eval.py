@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Binding, Call, Function
-from mlcheck.lint.sites.data.loaders import LOADER, loaders
+from mlcheck.lint.sites.data.loaders import LOADER, Loader, loaders
 from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.values import split_of_name
 
@@ -23,7 +23,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         fixed = "deepspeed" in loader.call.file.text
         if loader.split in ("val", "test") and not loader.trained and not loader.draws_itself and not fixed:
             alone = loader.call.constant("batch_size", 1, 1) == 1
-            if loader.call.constant("drop_last", 8, False) is True and not alone and not _is_endless(loader.call):
+            endless = _is_endless(loader.call) or _is_gone_through_for_ever(loader)
+            if loader.call.constant("drop_last", 8, False) is True and not alone and not endless:
                 yield Finding(_WHY, loader.call.place.location, help=_HOW)
     for call in facts.sites.calls(LOADER):
         yield from (Finding(_WHY, place.location, help=_HOW) for place in _in_branch_of_split(call))
@@ -65,9 +66,24 @@ def _is_endless(loader: Call) -> bool:
     return False
 
 
+def _is_gone_through_for_ever(loader: Loader) -> bool:
+    """`while True: for batch in loader: yield batch`, and no other loop over it: it is there to be drawn from."""
+    loops = [
+        (node, any(node in walk(each) for each in function.nodes if _is_for_ever(each)))
+        for function in loader.call.file.functions
+        for node in function.nodes
+        if isinstance(node, ast.For) and ast.unparse(node.iter) in loader.names
+    ]
+    return bool(loops) and all(endless for _, endless in loops)
+
+
 def _repeats(function: Function) -> bool:
     """A generator that begins anew for ever."""
-    for node in function.nodes:
-        if isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and node.test.value:
-            return any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in walk(node))
-    return False
+    return any(_is_for_ever(node) for node in function.nodes)
+
+
+def _is_for_ever(node: ast.AST) -> bool:
+    """`while True:` with a `yield` in it."""
+    if not isinstance(node, ast.While) or not isinstance(node.test, ast.Constant) or not node.test.value:
+        return False
+    return any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in walk(node))

@@ -18,7 +18,7 @@ from mlcheck.lint.judging import (
 from mlcheck.lint.nodes import is_name, last_name, loads, stores, walk
 from mlcheck.lint.sites.evaluation.answers import is_decided, read_as_array
 from mlcheck.lint.sites.evaluation.collecting import collects
-from mlcheck.lint.sites.evaluation.without_gradients import stops_by_itself
+from mlcheck.lint.sites.evaluation.without_gradients import asks_for_gradients, stops_by_itself
 
 LOOKS_AT = "model call"
 _LEAF = pattern(r"requires_grad_\((?:True)?\)|requires_grad ?= ?True|stop_gradient ?= ?False")
@@ -69,7 +69,7 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             continue
         if forward.grad.kind != "on" or not (_is_in_eval_mode(forward) or _has_no_mode(facts, forward)):
             continue
-        if _is_read_as_array(facts, forward) or has_no_weights(forward):
+        if _is_read_as_array(facts, forward) or has_no_weights(forward) or _is_learned_from(facts, forward):
             continue
         if (
             evaluates(forward)
@@ -79,7 +79,7 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             or helps_evaluation(forward)
             or _is_scored(facts, forward)
             or _only_infers(facts, forward)
-        ) and not (_is_measured(forward) or stops_by_itself(facts, forward)):
+        ) and not (_is_measured(forward) or stops_by_itself(facts, forward) or asks_for_gradients(facts, forward)):
             found.setdefault(_whole(forward), {})[forward.place.spot] = forward
     for together in found.values():
         yield list(together.values())
@@ -116,6 +116,14 @@ def _is_read_as_array(facts: Facts, forward: Forward) -> bool:
     func = forward.place.node.func if isinstance(forward.place.node, ast.Call) else None
     functions = _around(facts, forward)[-1:] if last_name(func) == forward.name else []
     return any(read_as_array(function, forward.place.node) for function in functions)
+
+
+def _is_learned_from(facts: Facts, forward: Forward) -> bool:
+    """A move of an agent that keeps `log_prob` of it, in a class that goes through the graph when the game is over."""
+    file, around = facts.sites.at(forward.place.path), _around(facts, forward)
+    if file is None or not around or "log_prob" not in file.module.text_of(around[-1]):
+        return False
+    return any(".backward(" in cls.text and around[-1] in cls.node.body for cls in file.classes)
 
 
 def _is_shown(forward: Forward) -> bool:

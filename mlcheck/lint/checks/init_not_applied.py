@@ -91,7 +91,7 @@ def _is_for_modules(function: Function) -> bool:
     takes = len(function.parameters) > 1
     if function.cls.libraries != {MODULE} or (takes and _is_initialised_otherwise(function.cls)):
         return False
-    if _is_of_missing_layers(function, function.cls):
+    if _is_of_missing_layers(function, function.cls) or _fills_what_is_filled(function, function.cls):
         return False
     return not required or (len(required) == 1 and asks)
 
@@ -101,6 +101,24 @@ def _is_of_missing_layers(function: Function, cls: Class) -> bool:
     rest = "".join(each.text for each in cls.line).replace(function.text, "")
     parts = re.findall(rf"\b{function.receiver}\.(\w+)(?=\.|\[)", function.text)
     return any(re.search(rf"\b{part}\b", rest) is None for part in parts)
+
+
+def _fills_what_is_filled(function: Function, cls: Class) -> bool:
+    """Whether it fills parameters of its object alone that have had values since they were made: `torch.ones(8)`."""
+    calls = [node for node in function.all(ast.Call) if FILLS.search(ast.unparse(node))]
+    names = [
+        call.args[0].attr
+        for call in calls
+        if call.args and isinstance(call.args[0], ast.Attribute) and is_name(call.args[0].value, function.receiver)
+    ]
+    made = [assigned.value for name in names for _, assigned in cls.attributes.get(name, ())]
+    given = [
+        each.args[0]
+        for each in made
+        if isinstance(each, ast.Call) and each.args and last_name(each.func) == "Parameter"
+    ]
+    with_values = sum(isinstance(each, ast.Call) and not last_name(each.func).startswith("empty") for each in given)
+    return bool(names) and len(names) == len(calls) and with_values == len(made)
 
 
 def _is_initialised_otherwise(cls: Class) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Class, canonical
+from mlcheck.lint.sites import Class, Function, canonical
 from mlcheck.lint.sites.data.loaders import ITERABLE, Loader, loaders
 from mlcheck.lint.sites.layers.modules import text_of
 
@@ -28,8 +28,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         if not isinstance(cls, Class) or {canonical(base) for base in cls.libraries} != {ITERABLE}:
             continue
         iterates = cls.find("__iter__")
-        text = "\n".join(base.file.text for base in cls.line)
-        own = text_of(cls)
+        beyond = "\n".join(_handed_on_to(cls, iterates))
+        text = "\n".join([*(base.file.text for base in cls.line), beyond])
+        own = text_of(cls) + beyond
         if iterates is None or "num_workers" in own or _SHARES.search(text.replace("num_workers", "")):
             continue
         if not _DRAWS.search(own):
@@ -39,6 +40,15 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="ask `torch.utils.data.get_worker_info()` in `__iter__`, and yield this worker's share alone",
                 related=(loader.call.place.location,),
             )
+
+
+def _handed_on_to(cls: Class, iterates: Function | None) -> Iterator[str]:
+    """The code of the project's methods that may be meant by `self.task.samples()`, which `__iter__` goes through."""
+    for node in iterates.nodes if iterates is not None else ():
+        func = node.func if isinstance(node, ast.Call) else None
+        if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Attribute):
+            for file in cls.file.sites.mentioning([f"def {func.attr}("]):
+                yield from (each.text for each in file.functions if each.name == func.attr)
 
 
 def _may_be_one(loader: Loader) -> bool:

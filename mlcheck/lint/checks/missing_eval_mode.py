@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode, Place
-from mlcheck.lint.judging import draws_again, evaluates, is_turned_to_held_out, tests_of_code
+from mlcheck.lint.judging import draws_again, evaluates, is_turned_to_held_out, names_evaluation, tests_of_code
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Sites
 from mlcheck.lint.values import Object
@@ -38,7 +38,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         is_evaluated = evaluates(forward) or _is_written_down(facts, forward)
         if forward.unread or not is_evaluated or not _left_in_train_mode(forward, for_training):
             continue
-        if forward.moded == "unknown" and _has_nothing_to_switch(facts.sites, forward):
+        if forward.moded == "unknown" and (not _is_told(forward) or _has_nothing_to_switch(facts.sites, forward)):
             continue
         if isinstance(forward.place.node, ast.Call) and isinstance(forward.place.node.func, ast.Call):
             continue  # `Mask(p=1.0)(batch)`: a module that is made for this one call does what its name says
@@ -63,11 +63,27 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
 
 
+def _is_told(forward: Forward) -> bool:
+    """Whether names tell that it is an evaluation, or weights were loaded for it: not only that no gradient is asked.
+
+    What picks samples to train on asks for none either, and of a model that is not known the mode may not matter.
+    """
+    splits = {forward.split, *(loop.split for loop in forward.loops)}
+    return forward.restored or not splits.isdisjoint(("val", "test")) or any(map(names_evaluation, forward.functions))
+
+
 def _has_nothing_to_switch(sites: Sites, forward: Forward) -> bool:
-    """A module of the project, where no file of it speaks of what goes by the mode, or of models made elsewhere."""
+    """A module of the project, where no file that it is made of speaks of what goes by the mode, or of other models."""
     if not isinstance(forward.module, Object) or forward.module.cls is None or "?" in forward.module.cls.libraries:
         return False
-    return not any(True for _ in sites.mentioning(_SWITCHED))
+    todo, seen = [info.module.source.path for info in forward.module.cls.mro], set[str]()
+    while todo:
+        file = sites.at(path := todo.pop())
+        if file is None or any(word in file.text for word in _SWITCHED):
+            return False
+        seen.add(path)
+        todo += [other for other in file.imports if other not in seen]
+    return True
 
 
 def _is_written_down(facts: Facts, forward: Forward) -> bool:

@@ -30,6 +30,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         if call.name in CONTAINERS and (_is_of_own(call) or not holds_parameters(call.file, call.node, call.context)):
             continue
         layer = f"nn.{call.name.rpartition('.')[2]}"
+        if call.constant("track_running_stats") is False:
+            continue  # `nn.BatchNorm1d(8, track_running_stats=False)(x)` does the same however often it is made
         if call.name in LEARNING | CONTAINERS:
             message = f"`{layer}` is made anew in every forward pass: its weights are random and never trained"
         elif call.constant("p", 0, default=0.5) in (0, 0.0) or _is_asked_for(call):

@@ -195,7 +195,7 @@ def _is_hidden_layer(cls: Class, function: Function, element: ast.expr, context:
     if not isinstance(element, ast.Name):
         return False
     kept = any(is_name(assigned.value, element.id) for values in cls.attributes.values() for _, assigned in values)
-    if kept or _handed_on(element.id, function.node, containers_only=True):
+    if kept or _handed_on(element.id, function.node, containers_only=True) or _is_listed_twice(element.id, function):
         return False
     return holds_parameters(function.file, element, context) or _is_checked(function.file, element.id, context)
 
@@ -231,6 +231,19 @@ def _handed_on_singly(name: str, function: Function) -> bool:
             if any(_handed_on(each, loop) for each in brought):
                 return True
     return False
+
+
+def _is_listed_twice(name: str, function: Function) -> bool:
+    """`every.append(layer)` beside `layers.append(layer)`, where `nn.ModuleList(layers)` registers what is in that."""
+    lists = [
+        call.func.value.id
+        for call in function.all(ast.Call)
+        if last_name(call.func) == "append"
+        and isinstance(call.func, ast.Attribute)
+        and isinstance(call.func.value, ast.Name)
+        and [_names(arg) for arg in call.args] == [name]
+    ]
+    return any(_handed_on(each, function.node, containers_only=True) for each in dict.fromkeys(lists))
 
 
 def _names(node: ast.expr) -> str:

@@ -10,6 +10,7 @@ from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.values import Symbol, Tensor
 
 LOOKS_AT = "classification loss"
+_SETTINGS = ("config", "cfg", "args", "hparams", "opt", "options", "params")
 WORDS = ("CrossEntropyLoss", "cross_entropy", "NLLLoss", "nll_loss")
 
 
@@ -20,7 +21,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         dims = scores.shape.dims
         place = -1 if scores.shape.open else 1
-        if dims[place:][:1] == (1,) and not _asks_for_shape(facts, loss.place):
+        if dims[place:][:1] == (1,) and not _is_asked_for(facts, loss.place):
             yield Finding(
                 f"`{loss.name.rpartition('.')[2]}` gets a single score a sample: one class is always certain, "
                 "the loss is 0 and nothing is learned",
@@ -29,13 +30,16 @@ def check(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _asks_for_shape(facts: Facts, place: Place) -> bool:
-    """Whether it stands under a test of some shape: `if scores.shape[1] > 1:`."""
+def _is_asked_for(facts: Facts, place: Place) -> bool:
+    """Whether it stands under a test of some shape, `if scores.shape[1] > 1:`, or of a setting: `if cfg.classes:`."""
     file = facts.sites.at(place.path)
     tree = file.module.source.tree if file is not None else ast.Module([], [])
-    branches = [node for node in walk(tree) if isinstance(node, ast.If) and _reads_shape(node.test)]
+    branches = [node for node in walk(tree) if isinstance(node, ast.If) and _may_know(node.test)]
     return any(part is place.node for branch in branches for line in branch.body for part in walk(line))
 
 
-def _reads_shape(test: ast.expr) -> bool:
-    return any(last_name(part) in ("shape", "size") for part in walk(test))
+def _may_know(test: ast.expr) -> bool:
+    """Whether the test may tell whether there are classes to choose from."""
+    read = [part for part in walk(test) if isinstance(part, ast.Attribute)]
+    asks = any(last_name(part) in ("shape", "size") for part in walk(test))
+    return asks or any(last_name(part.value) in _SETTINGS for part in read)

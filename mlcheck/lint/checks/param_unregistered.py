@@ -87,7 +87,7 @@ def _device(call: ast.Call) -> str | None:
 def _moves(cls: Class, call: ast.Call, assigned: AttributeSet) -> bool:
     """`.to(device)`; what only changes the dtype may return the parameter itself."""
     given = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "device"), None)
-    if given is None:
+    if given is None or last_name(given).endswith("dtype"):
         return False
     named = cls.file.resolve(given, assigned.context)
     return not (isinstance(named, str) and named.startswith("torch."))
@@ -112,7 +112,9 @@ def _leaf(sites: Sites, cls: Class, name: str, function: Function, assigned: Att
         keyword.arg == "requires_grad" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
         for keyword in node.keywords
     )
-    if not asks or last not in FACTORIES or _used_elsewhere(sites, cls, name) or _is_placeholder(cls, name):
+    if not asks or last not in FACTORIES or "dummy" in name:
+        return ""  # a dummy is there to ask for gradients, as checkpointing needs, and not to be learned
+    if _used_elsewhere(sites, cls, name) or _is_placeholder(cls, name):
         return ""
     return "requires a gradient but is not an `nn.Parameter`"
 

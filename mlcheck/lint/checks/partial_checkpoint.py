@@ -10,7 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Context, File, Sites
 from mlcheck.lint.sites.origins import callers, origins
-from mlcheck.lint.sites.weights.checkpoint_keys import goes_on, hands_on, keys_read, loaded
+from mlcheck.lint.sites.weights.checkpoint_keys import goes_on, hands_on, keys_read, loaded, saved_keys, way_of
 from mlcheck.lint.sites.weights.resuming import epochs_begun_anew, is_for_looking, loaded_before_made
 from mlcheck.lint.sites.weights.saved_states import under_other_names
 from mlcheck.lint.sites.weights.unsaved_states import asked_by_other_names, unsaved_states
@@ -128,7 +128,7 @@ def _parts(call: Call) -> Iterator[tuple[ast.expr, File, Context]]:
 def _resumed_without_optimizer(sites: Sites) -> Iterator[Finding]:
     """Where model and epoch are read from a checkpoint that holds the optimizer, and that is left out."""
     for call, name, files in loaded(sites):
-        around = call.function.node if call.function is not None else call.file.module.source.tree
+        around = way_of(call)
         read = keys_read(around, name)
         epoch = next((key for key in read if key.lower() in _PROGRESS), None)
         model = any("model" in key or "state_dict" in key or "net" in key for key in read if not _is_optimizer(key))
@@ -138,7 +138,7 @@ def _resumed_without_optimizer(sites: Sites) -> Iterator[Finding]:
             continue
         if is_for_looking(sites, call.function) if call.function is not None else not goes_on(around, name):
             continue
-        saved = [key for save in sites.calls("torch.save") if save.file in files for key in _keys(save)]
+        saved = [key for save in sites.calls("torch.save") if save.file in files for key in saved_keys(save)]
         if saved and not any(_is_optimizer(key) for key in saved) and _has_state(call):
             yield Finding(
                 f"The run continues from the saved `{epoch}` with a new optimizer: its state was never saved",
@@ -158,7 +158,7 @@ def _resumed_without_schedule(sites: Sites) -> Iterator[Finding]:
     for call, name, _ in loaded(sites):
         if call.function is None or hands_on(call.function.node, name):
             continue
-        read = keys_read(call.function.node, name)
+        read = keys_read(way_of(call), name)
         epoch = next((key for key in read if key.lower() in _PROGRESS), None)
         schedule = _schedule(call) if epoch is not None and any(map(_is_optimizer, read)) and _trains(call) else None
         if schedule is not None:
@@ -234,17 +234,6 @@ def _trains(call: Call) -> bool:
     if any(map(_is_optimizer, names)):
         return True
     return any(other.function is call.function for other in call.file.calls("backward", "zero_grad"))
-
-
-def _keys(save: Call) -> list[str]:
-    given = save.argument("obj", 0)
-    return [
-        key.value
-        for origin in (origins(save.file, given, save.context) if given is not None else ())
-        if isinstance(origin.node, ast.Dict)
-        for key in origin.node.keys
-        if isinstance(key, ast.Constant) and isinstance(key.value, str)
-    ]
 
 
 def _is_optimizer(key: str) -> bool:

@@ -126,8 +126,9 @@ def _is_left_in_order(each: Made) -> bool:
     given = each.loader.call.argument("shuffle", 2)
     if not isinstance(given, ast.Name) or given.id not in each.entered.function.parameters or each.loader.owns_order:
         return False
-    if each.constant("shuffle", 2) is not False or _is_redrawn(each.loader):
-        return False
+    otherwise = any("shuffle" in name and each.call.constant(name) is True for name in each.call.names())
+    if each.constant("shuffle", 2) is not False or _is_redrawn(each.loader) or otherwise:
+        return False  # `make_loader(data, shuffle=False, shuffle_within_groups=True)`
     kinds = {kind_of_data(origin) for origin in each.data}
     return kinds == {"map"} and not any(_is_ordered(origin) or _shuffles_itself(origin) for origin in each.data)
 

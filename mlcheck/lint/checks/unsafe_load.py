@@ -11,6 +11,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Function, Sites
 from mlcheck.lint.sites.api import version
 from mlcheck.lint.sites.origins import given, origins
+from mlcheck.lint.sites.weights.own_checkpoints import own_checkpoints
 
 LOOKS_AT = "checkpoint load"
 _SAFE_SINCE = (2, 6)
@@ -33,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         else:
             unsafe = call.constant("weights_only") is False
             why = "`weights_only=False` lets the file run code: whoever wrote or changed it can do so"
-        if unsafe and not _wrote_it(call) and not _is_allowed(call):
+        if unsafe and not (_is_allowed(call) or _wrote_it(call) or call.node in facts.sites.once(own_checkpoints)):
             yield Finding(
                 why[0].upper() + why[1:] if setting is None else why,
                 call.place.location,

@@ -42,7 +42,9 @@ def check(facts: Facts) -> Iterator[Finding]:
                 yield _finding(call, "The scale of every normalisation layer is set to 0: nothing passes through it")
             elif value == 0 and is_for_parts(call):
                 continue
-            elif kinds <= _UNITS and not any(word in file.text for word in _COPIES) and not is_alone(call, kinds):
+            elif (
+                kinds <= _UNITS and not any(word in file.text for word in _COPIES) and not is_alone(call, kinds, value)
+            ):
                 yield _finding(call, "All weights of these layers start equal: their units get equal gradients")
     for cls in facts.sites.once(module_classes):
         forward = cls.methods.get("forward")

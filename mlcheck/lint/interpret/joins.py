@@ -73,9 +73,16 @@ def join_values(machine: Machine, values: Sequence[Value], key: Hashable) -> Val
         joined = first
         for value in values[1:]:
             told = key if key is not None and len(values) == 2 else machine.fresh()
-            joined = Select(told, joined, value)
+            joined = Select(told, _side(joined, told, True), _side(value, told, False))
         return joined
     return Symbol(machine.fresh(), "", split_of(*values), traces_of(*values))
+
+
+def _side(value: Value, key: Hashable, holds: bool) -> Value:
+    """What a value is where the condition is known to hold, or not to: it may have been told apart by it before."""
+    while isinstance(value, Select) and value.key == key:
+        value = value.then if holds else value.other
+    return value
 
 
 def _with_all_traces(first: Value, values: Sequence[Value]) -> Value:

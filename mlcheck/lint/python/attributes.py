@@ -252,6 +252,7 @@ def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> Non
         if name not in known:
             m.store.set(("attrs", key), (*known, name))
     name_object(m, value, name)
+    holding.noted(m, owner)
     unknown = isinstance(owner, Symbol) and isinstance(value, Object) and value.cls is None
     if unknown or modes.is_module(owner):  # `model.fc = nn.Linear(...)`, be the model what it may
         holding.put(m, owner, name, value, before, node)

@@ -167,7 +167,8 @@ def item(m: Machine, owner: Value, index: Value, node: ast.Subscript) -> Value:
         if stored is not None:
             return stored
         return Symbol(("item", owner.key, part), name, owner.split or split_of_name(name), owner.traces)
-    return Symbol(m.fresh(), "", containers.split_of_iterable(m, owner), traces_of(owner))
+    key = ("element", m.fresh()) if isinstance(owner, Object) and owner.cls else m.fresh()  # of a class that is a dict
+    return Symbol(key, "", containers.split_of_iterable(m, owner), traces_of(owner))
 
 
 def _are_of_one_kind(values: Sequence[Value]) -> bool:

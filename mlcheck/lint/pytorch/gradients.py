@@ -188,9 +188,10 @@ def zero_modules(m: Machine, node: ast.AST, owners: frozenset[Hashable], some: b
     """`module.zero_grad()`, or the gradients of (some of) its parameters set to None or zero one by one."""
     place = m.place(node)
     optimizers = m.store.get(("optimizers",)) or ()
+    inside = scaling.held(m, owners)
     for key in optimizers:
         owned = m.store.get(("owns", key)) or frozenset()
-        covered = {inner for inner in owned if not owners.isdisjoint(set(modes.ancestors(m, inner)))}
+        covered = {each for each in owned if each in inside or not owners.isdisjoint(set(modes.ancestors(m, each)))}
         if not some and ((owned and covered == owned) or (not owned and len(optimizers) == 1)):
             _cleared(m, key, place)
             _change(m, key, _ZERO, place)

@@ -37,6 +37,17 @@ _CUT_OFF_OR_TIED = ("detach", ".weight = ", ".data")
 _LOSSES = {"loss", "criterion"}
 
 
+def noted(m: Machine, owner: Value) -> None:
+    """An object is given an attribute: one with a `__setattr__` of its own may note it in the tables that it keeps."""
+    if not isinstance(owner, Object) or owner.cls is None or owner.cls.find("__setattr__") is None:
+        return
+    for name in m.store.get(("attrs", owner.id)) or ():
+        kept = m.store.get(("a", owner.id, name))
+        table = m.store.get(("items", kept.id)) if isinstance(kept, Object) else None
+        if isinstance(kept, Object) and isinstance(table, Table) and not table.open:
+            m.store.set(("items", kept.id), Table(table.items, True))
+
+
 def has_parameters(m: Machine, module: Value, besides: frozenset[Hashable] = frozenset(), depth: int = 6) -> bool:
     """Whether the module, or one inside it, has parameters of its own and is no part of the modules `besides`."""
     if not isinstance(module, Object) or not modes.is_module(module) or depth == 0:
@@ -196,7 +207,13 @@ def _is_set(m: Machine, name: str) -> bool:
 
 
 def _may_be_in_one_of(m: Machine, held: Collection[Hashable], module: Collection[Hashable]) -> bool:
-    """Whether what an optimizer holds came out of code that is not known, and that got the module: `wrap(model)`."""
+    """Whether what an optimizer holds came out of code that is not known, and that got the module: `wrap(model)`.
+
+    Or it is a list of modules, `nn.ModuleList(found)`, and what is in it is not known.
+    """
+    lists = (m.store.get(("items", key)) for key in held)
+    if any(isinstance(each, Tuple) and each.open and not each.items for each in lists):
+        return True
     foreign = any(m.store.get(("born", key)) is None for key in held)
     return foreign and any(m.store.get(("handed out", key)) for key in module)
 

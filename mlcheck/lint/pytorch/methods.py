@@ -259,4 +259,6 @@ def _params(m: Machine, owner: Params, name: str, args: Args, node: ast.AST) -> 
         freezing.freeze(m, owner.owners, args[0] if args else TRUE, node, owner.one)
     if name == "to" and any(isinstance(arg, External) and arg.name.startswith("torch.") for arg in args):
         return m.symbol()  # a copy in another precision
+    if name in ("extend", "append"):  # a list of parameters: what it holds from here on
+        return containers.merged_params(m, [owner, *args]) or m.symbol()
     return owner if name in _SAME_PARAMETERS else m.symbol()

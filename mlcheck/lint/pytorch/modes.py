@@ -151,7 +151,7 @@ def set_mode(m: Machine, owner: Value, training: Value, place: Place) -> None:
     key = owner_key(owner)
     if key is None:
         return
-    if isinstance(key, tuple) and key[0] == "element":
+    if _is_of_collection(key):
         _blur(m)
     if isinstance(owner, Symbol) and WRAPPER.search(owner.name):
         _blur(m, handed_out=True)
@@ -164,6 +164,13 @@ def set_mode(m: Machine, owner: Value, training: Value, place: Place) -> None:
     known, _ = truth(m, training)
     kind = "unknown" if known is None else "train" if known else "eval"
     m.store.set(("mode", key), frozenset([Mode(kind, place, m.now(), m.stamp())]))
+
+
+def _is_of_collection(key: Hashable) -> bool:
+    """`for model in models: model.eval()`, `for name, model in models.items(): ...`, `model.body` of such a one."""
+    while isinstance(key, tuple) and key[0] in ("item", "attr"):
+        key = key[1]
+    return isinstance(key, tuple) and key[0] == "element"
 
 
 def _blur(m: Machine, handed_out: bool = False) -> None:

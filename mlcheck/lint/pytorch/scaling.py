@@ -16,10 +16,8 @@ _UNKNOWN = frozenset([Grads("unknown")])
 
 def scale(m: Machine, scaler: Value, loss: Value) -> Value:
     """`scaler.scale(loss)`; a scaler built with enabled=False leaves the loss alone."""
-    if isinstance(scaler, Object):
-        enabled = scaler.kwargs.get("enabled", Const(True))
-        if isinstance(enabled, Const) and not enabled.value:
-            return loss
+    if is_off(scaler):
+        return loss
     split = loss.split if isinstance(loss, Tensor | Symbol) else ""
     return Tensor("scaled", None, split, traces_of(loss), scaler)
 
@@ -31,6 +29,12 @@ def is_on(scaler: Value | None) -> bool:
         and ("enabled" not in scaler.kwargs or scaler.kwargs["enabled"] == Const(True))
         and "**" not in scaler.kwargs
     )
+
+
+def is_off(scaler: Value) -> bool:
+    """Whether it is a gradient scaler that was made with `enabled=False`: it neither multiplies nor divides."""
+    enabled = scaler.kwargs.get("enabled") if isinstance(scaler, Object) else None
+    return isinstance(enabled, Const) and not enabled.value
 
 
 def unscale(m: Machine) -> None:
@@ -59,14 +63,14 @@ def clip(m: Machine, node: ast.AST, name: str, of: Value | None = None) -> None:
 
 def _overlap(m: Machine, one: frozenset[Hashable], other: frozenset[Hashable]) -> bool:
     """Whether two sets of modules share parameters."""
-    if not one.isdisjoint(other) or not one.isdisjoint(_held(m, other)):
+    if not one.isdisjoint(other) or not one.isdisjoint(held(m, other)):
         return True
     return not one.isdisjoint({o for i in other for o in modes.ancestors(m, i)}) or not other.isdisjoint(
         {o for i in one for o in modes.ancestors(m, i)}
     )
 
 
-def _held(m: Machine, owners: frozenset[Hashable]) -> set[Hashable]:
+def held(m: Machine, owners: frozenset[Hashable]) -> set[Hashable]:
     """What the modules have as attributes, be it a module for certain or only by its use."""
     names = [(owner, name) for owner in owners for name in m.store.get(("attrs", owner)) or ()]
     return {owner_key(m.store.get(("a", owner, name))) for owner, name in names} - {None}

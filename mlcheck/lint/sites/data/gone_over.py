@@ -12,6 +12,7 @@ from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import Origin, callers, origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
+from mlcheck.lint.sites.training.optimizers import optimizers
 
 
 def trained(sites: Sites) -> frozenset[int]:
@@ -28,6 +29,8 @@ def _gone_over(sites: Sites) -> frozenset[tuple[int, bool]]:
     found: set[tuple[int, bool]] = set()
     for call in _backward_calls(sites):
         for loop in call.loops:
+            if loop is not call.loops[0] and _begins_anew(call, loop):
+                break
             over = loop.node.iter if isinstance(loop.node, ast.For | ast.AsyncFor) else None
             outer = call.loops[-1].node if over is not None and loop is not call.loops[-1] else None
             for node in (*(_iterated(over) if over is not None else ()), *_nexts(call, loop)):
@@ -41,6 +44,12 @@ def _gone_over(sites: Sites) -> frozenset[tuple[int, bool]]:
         found.add((id(origin.node), False))
         found |= {(way, False) for way in (origin.entered.way if origin.entered is not None else ())}
     return frozenset(found)
+
+
+def _begins_anew(backward: Call, loop: Context) -> bool:
+    """`for sample in loader: optimizer = Adam([code]); for _ in range(9): ...`: each sample is a problem of its own."""
+    made = (each for each in backward.file.sites.once(optimizers) if each.file is backward.file)
+    return any(around.node is loop.node for each in made for around in each.loops)
 
 
 def _brought(backward: Call, node: ast.expr, loop: Context) -> Iterator[Origin]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.values import Object
 
 _MANAGERS = ("no_grad", "inference_mode")
+_GRADIENTS = pattern(r"\bautograd\.grad\(|(?<![\w.])grad\(|\.retain_grad\(")
 
 
 def evaluating_files(facts: Facts) -> Iterator[File]:
@@ -71,6 +73,15 @@ def stops_by_itself(facts: Facts, forward: Forward) -> bool:
             if isinstance(given, ast.Call) and ast.unparse(given.func).removeprefix("self.") not in seen:
                 todo.append(ast.unparse(given.func).removeprefix("self."))
     return False
+
+
+def asks_for_gradients(facts: Facts, forward: Forward) -> bool:
+    """Whether the model asks for gradients itself, as forces are those of an energy, or an object that calls it."""
+    cls, file = forward.module.cls if isinstance(forward.module, Object) else None, facts.sites.at(forward.place.path)
+    texts = [info.module.text_of(info.node) for info in cls.mro] if cls is not None else []
+    around = [each.cls for each in file.functions if each.name in forward.functions] if file is not None else []
+    texts += [each.text for each in dict.fromkeys(around) if each is not None]
+    return any(_GRADIENTS.search(text) for text in texts)
 
 
 def _is_switched_off(facts: Facts, name: str) -> bool:

@@ -20,13 +20,18 @@ FUNCTIONS = tuple(f"torch.nn.functional.{name}" for name in ("softmax", "log_sof
 LAYERS = tuple(f"torch.nn.{name}" for name in ("Softmax", "LogSoftmax", "Softmin"))
 _PRODUCTS = frozenset(["torch.bmm", "torch.baddbmm"])
 _KEEPS_SHAPE = ("masked_fill", "masked_fill_", "clone", "contiguous", "float", "half", "div", "div_", "mul", "mul_")
+_OTHER_NAMES = ("dims", "axis", "axes")
+"""Names that other libraries have for `dim`: PyTorch takes them or stops at them, and guesses no dimension."""
 _DEPTH = 8
 
 
 def without_dimension(sites: Sites) -> list[Call]:
     """Where a softmax is called, or a layer of it made, and says no dimension."""
     named = [(call, 1 if call.name in FUNCTIONS else 0) for call in sites.calls(*FUNCTIONS, *LAYERS)]
-    return [call for call, place in named if call.argument("dim", place) is None or call.constant("dim", place) is None]
+    silent = (
+        each for each in named if each[0].argument("dim", each[1]) is None or each[0].constant("dim", each[1]) is None
+    )
+    return [call for call, _ in silent if not any(word.arg in _OTHER_NAMES for word in call.node.keywords)]
 
 
 def over_samples(sites: Sites) -> list[Call]:

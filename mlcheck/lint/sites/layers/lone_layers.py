@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.model import Call, Class, Function
 
 _DEPTH = 3
+_MODULATES = pattern(r"ada_?ln|modulat", re.IGNORECASE)
+"""What shifts and scales the input of the head starts at zero with it, and moves as soon as the head has moved."""
 
 
 def is_last_turn(call: Call) -> bool:
@@ -22,12 +26,10 @@ def is_last_turn(call: Call) -> bool:
     return False
 
 
-def is_alone(call: Call, kinds: set[str]) -> bool:
-    """Whether the loop is over a module or a part of it with a single such layer: a head that starts at zero."""
-    loop = call.loops[0].node if call.loops else None
-    over = loop.iter if isinstance(loop, ast.For) else None
-    part = over.func.value if isinstance(over, ast.Call) and isinstance(over.func, ast.Attribute) else None
+def is_alone(call: Call, kinds: set[str], value: float) -> bool:
+    """Whether it goes over a module or a part of it with a single such layer: a head that starts at zero."""
     cls = call.function.cls if call.function is not None else None
+    part = _gone_through(call, cls, value)
     layers = {kind.rpartition(".")[2] for kind in kinds}
     if cls is None or part is None:
         return False
@@ -40,6 +42,16 @@ def is_alone(call: Call, kinds: set[str]) -> bool:
         return False
     made = _values(cls, part.attr)
     return len(made) == 1 and _made(made[0], layers) == 1
+
+
+def _gone_through(call: Call, cls: Class | None, value: float) -> ast.expr | None:
+    """`self.head` of `for layer in self.head.modules():`; `self` where `self.apply(self.zero)` is how it is called."""
+    if call.loops:
+        over = call.loops[0].node.iter if isinstance(call.loops[0].node, ast.For) else None
+        return over.func.value if isinstance(over, ast.Call) and isinstance(over.func, ast.Attribute) else None
+    if value or cls is None or call.function is None or f"self.apply(self.{call.function.name})" not in cls.text:
+        return None
+    return ast.Name("self", ast.Load())
 
 
 def is_for_parts(call: Call) -> bool:
@@ -64,7 +76,8 @@ def _parts(cls: Class, depth: int = _DEPTH) -> Iterator[tuple[Class, ast.AST]]:
     A part that is made in a comprehension comes twice, as do all those of a part of a part.
     """
     for base in cls.line:
-        for value in (value for name in base.attributes for value in _values(base, name)):
+        names = (name for name in base.attributes if not _MODULATES.search(name))
+        for value in (value for name in names for value in _values(base, name)):
             yield base, value
             for node in walk(value) if depth else ():
                 named = base.file.resolve(node.func, base.defined.inner) if isinstance(node, ast.Call) else None

@@ -50,6 +50,8 @@ def allied(lines: Lines, held: Held) -> Iterator[Allied]:
         return
     signs = Signs(lines, _is_positive)
     pushed: dict[str, dict[bool, list[Entered]]] = {}
+    given = (call for call in lines.all(ast.Call) if call.args or any(word.arg == "gradient" for word in call.keywords))
+    turned = {call.func for call in given if last_name(call.func) == "backward"}  # `loss.backward(minus_one)`
     for call in lines.all(ast.Call):
         judge = last_name(call.func)
         if judge not in models or len(call.args) < 1:
@@ -58,6 +60,8 @@ def allied(lines: Lines, held: Held) -> Iterator[Allied]:
         if not maker or maker == judge:
             continue
         for entered in signs.of(call) or ():
+            if entered.backward in turned:
+                return
             stepped = _stepped_after(lines, entered.backward, held)
             if stepped is None or {judge, maker} <= held[stepped] or not {judge, maker} & held[stepped]:
                 continue

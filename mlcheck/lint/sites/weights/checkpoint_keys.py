@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from mlcheck.lint.nodes import is_name, loads, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call
-from mlcheck.lint.sites.origins import callers, returns
+from mlcheck.lint.sites.origins import callers, origins, returns
 from mlcheck.lint.sites.project import Sites
 
 
@@ -20,7 +20,7 @@ def loaded(sites: Sites) -> Iterator[tuple[Call, str, tuple[File, ...]]]:
     for call in sites.calls("torch.load"):
         for name in _one_name(call):
             yield call, name, (call.file,)
-        for outer in callers(sites, call.function) if call.function is not None and _is_returned(call) else ():
+        for outer in callers(sites, call.function) if call.function is not None and is_returned(call) else ():
             for name in _one_name(outer):
                 yield outer, name, (outer.file, call.file)
 
@@ -30,11 +30,22 @@ def _one_name(call: Call) -> tuple[str, ...]:
     return names if len(names) == 1 else ()
 
 
-def _is_returned(load: Call) -> bool:
+def is_returned(load: Call) -> bool:
     """Whether the function around gives back what it loads, or nothing."""
     names = load.file.names_given(load.node)
     given = [each for each in returns(load.function) if not isinstance(each, ast.Constant)] if load.function else []
     return bool(given) and all(each is load.node or any(is_name(each, name) for name in names) for each in given)
+
+
+def way_of(call: Call) -> ast.AST:
+    """The function that a checkpoint is loaded in; the branch alone, where that ends by leaving the function."""
+    for outer in call.context.outwards():
+        if outer.kind == "function":
+            break
+        branch = getattr(outer.node, outer.arm, []) if isinstance(outer.node, ast.If) else []
+        if branch and isinstance(branch[-1], ast.Return | ast.Raise):
+            return ast.Module(branch, [])
+    return call.function.node if call.function is not None else call.file.module.source.tree
 
 
 def keys_read(function: ast.AST, name: str) -> list[str]:
@@ -50,6 +61,24 @@ def keys_read(function: ast.AST, name: str) -> list[str]:
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             found.append(key.value)
     return found
+
+
+def saved_keys(save: Call) -> list[str]:
+    """The keys of the dictionary that is written."""
+    given = save.argument("obj", 0)
+    return [
+        key
+        for origin in (origins(save.file, given, save.context) if given is not None else ())
+        for key in _keys_of(origin.node)
+    ]
+
+
+def _keys_of(table: ast.AST | None) -> Iterator[str]:
+    """Of `{"model": ...}` and of `dict(model=...)`."""
+    if isinstance(table, ast.Dict):
+        yield from (key.value for key in table.keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
+    elif isinstance(table, ast.Call) and is_name(table.func, "dict"):
+        yield from (word.arg for word in table.keywords if word.arg)
 
 
 def hands_on(function: ast.AST, name: str) -> bool:
