@@ -15,7 +15,7 @@ from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.options import by_default
 
 LOOKS_AT = "data loader"
-WORDS = ("BatchNorm",)
+WORDS = ("DataLoader", "BatchNorm")
 _NORMS = tuple(f"torch.nn.BatchNorm{n}d" for n in (1, 2, 3))
 _OTHERWISE = (
     *("SyncBatchNorm", "track_running_stats", "freeze_bn", "frozen_bn", "FrozenBatch"),
