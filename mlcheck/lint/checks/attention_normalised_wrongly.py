@@ -10,9 +10,10 @@ from mlcheck.lint.sites import Call, Context, canonical
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.einsum_weights import normalised_over_kept
 from mlcheck.lint.sites.layers.masked_weights import factors, itself, masked_after
+from mlcheck.lint.sites.layers.softmax_layers import softmax_layer, softmax_layer_calls
 
 LOOKS_AT = "softmax over scores"
-WORDS = ("softmax(",)
+WORDS = ("softmax(", "Softmax(")
 _FUNCTIONS = ("torch.softmax", "torch.nn.functional.softmax")
 _KEPT = ("masked_fill", "masked_fill_", "float", "div", "mul", "clamp", "contiguous")
 _MASKED = {
@@ -25,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     deep = [softmax.place.node for softmax in facts.softmaxes if len(softmax.shape.dims) > 2 and softmax.dim == 1]
     yield from _by_letters(facts)
-    for file in facts.sites.mentioning(["softmax("]):
+    for file in facts.sites.mentioning(WORDS):
         for masked in masked_after(file) if "mask" in file.text else ():
             yield Finding(
                 _MASKED[masked.by_infinity],
@@ -33,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help='mask the scores, before the softmax: `scores.masked_fill(mask, float("-inf"))`',
                 related=(masked.softmax.place.location,),
             )
-        for call in file.calls("softmax"):
+        for call in {call.node: call for call in (*file.calls("softmax"), *softmax_layer_calls(file))}.values():
             scores, dim = _asked(call)
             if call.function is None or scores is None or not isinstance(dim, int):
                 continue
@@ -66,6 +67,9 @@ def _by_letters(facts: Facts) -> Iterator[Finding]:
 
 def _asked(call: Call) -> tuple[ast.expr | None, object]:
     """What the softmax is taken of, and the constant dimension."""
+    layer = softmax_layer(call)
+    if layer is not None:
+        return call.node.args[0], layer.constant("dim", 0)
     named = call.file.resolve(call.node.func, call.context)
     if isinstance(named, str) and canonical(named) in _FUNCTIONS:
         return call.argument("input", 0), call.constant("dim", 1)

@@ -11,9 +11,10 @@ from mlcheck.lint.nodes import is_attribute, is_none, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
 from mlcheck.lint.sites.constants import ANY, made_by
 from mlcheck.lint.sites.layers.filling import filled
-from mlcheck.lint.sites.layers.in_place import NUMBERS, has_local, plain, written_in_place
+from mlcheck.lint.sites.layers.in_place import NUMBERS, has_local, met_in_list, operands, plain, written_in_place
 from mlcheck.lint.sites.layers.modules import PARAMETER, is_plain, module_classes, text_of
 from mlcheck.lint.sites.layers.random_orders import random_orders
+from mlcheck.lint.sites.layers.set_by_name import is_operand, set_by_name
 
 LOOKS_AT = "module class"
 _RANDOM = ("torch.rand", "torch.randn")
@@ -45,6 +46,10 @@ def check(facts: Facts) -> Iterator[Finding]:
     for cls in facts.sites.once(module_classes):
         if not is_plain(cls):
             continue
+        for each in set_by_name(cls) if moved else ():
+            made = made_by(cls, each.assigned)
+            if made is not None and made != ANY and is_operand(each, _MOVES):
+                yield _finding(cls, each.name, each.function, each.assigned, made, each.read)
         for name, found in cls.attributes.items():
             assignments = [each for each in found if not _is_parameter(cls, *each)] or found
             function, assigned = assignments[0]
@@ -176,7 +181,7 @@ def _meeting(forward: Function, statement: ast.stmt, held: set[str], given: set[
     """An operation, or a function of tensors, that is given both."""
     for node in walk(statement):
         if isinstance(node, ast.BinOp):
-            parts = list(_operands(node))
+            parts = list(operands(node))
         elif isinstance(node, ast.Call) and _is_of_tensors(forward, node):
             listed = node.args[0].elts if node.args and isinstance(node.args[0], ast.List | ast.Tuple) else []
             parts = [*node.args, *listed]
@@ -209,6 +214,8 @@ def _names(node: ast.AST, receiver: str, name: str) -> bool:
 def _operand(statement: ast.AST, receiver: str, name: str) -> ast.AST | None:
     """An arithmetic operation with `self.name` as one side and something that is no constant as the other."""
     for node in walk(statement):
+        if isinstance(node, ast.ListComp) and (met := met_in_list(node, receiver, name)) is not None:
+            return met
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _WITH_MASK:
             masks = [arg.left if isinstance(arg, ast.Compare) else arg for arg in node.args]
             if any(is_attribute(plain(mask), receiver, name) for mask in masks):
@@ -226,16 +233,7 @@ def _operand(statement: ast.AST, receiver: str, name: str) -> ast.AST | None:
             if given and any(has_local((arg, arg), receiver) for arg in node.args):
                 return node
         if isinstance(node, ast.BinOp):
-            parts = list(_operands(node))
+            parts = list(operands(node))
             if any(is_attribute(plain(part), receiver, name) for part in parts) and has_local(parts, receiver):
                 return node
     return None
-
-
-def _operands(node: ast.expr) -> Iterator[ast.expr]:
-    """What an arithmetic expression is made of, down to what is no arithmetic; constants are left out."""
-    if isinstance(node, ast.BinOp):
-        yield from _operands(node.left)
-        yield from _operands(node.right)
-    elif not isinstance(node, ast.Constant):
-        yield node

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import before_methods, is_name, loads, walk
+from mlcheck.lint.nodes import before_methods, is_name, last_name, loads, walk
 from mlcheck.lint.sites import Call, Class, Sites
 from mlcheck.lint.sites.data.cutting import cut_in_two, kept_rows
 from mlcheck.lint.sites.data.folds import held_out_by_fold
@@ -23,6 +23,7 @@ from mlcheck.lint.values import split_of_name
 LOOKS_AT = "call that fits"
 _RETURNING = ("fit_transform", "fit_resample")
 _FITS = ("fit", "fit_transform", "partial_fit", "adapt")
+_JOINS = ("concatenate", "concat", "vstack", "append", "cat")
 _TEST = "sklearn.model_selection.train_test_split"
 _SEEN = {
     "": "the training data has seen the test data",
@@ -51,7 +52,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for call, kind in fits:
         data = call.node.args[0]
         fold = held_out_by_fold(call.file, data, call.context)
-        name = fold or _name(data)
+        name = fold or _held_out_part(call) or _name(data)
         if (fold or split_of_name(name) in ("val", "test")) and not (_is_drawn(call) or _is_learned_from(call, name)):
             yield Finding(
                 f"`{kind}` is fitted on held-out data, `{name}`",
@@ -72,6 +73,19 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="split first; fit on the training part, and call `transform` on the rest",
                 related=(split.place.location,),
             )
+
+
+def _held_out_part(fit: Call) -> str:
+    """`x_test` of `x_train + x_test`, `np.concatenate([x_train, x_test])` and `pd.concat((train, test))`."""
+    match fit.node.args[0]:
+        case ast.BinOp(left=one, op=ast.Add(), right=other):
+            names = [_name(one), _name(other)]
+        case ast.Call(func=func, args=[ast.List(elts=parts) | ast.Tuple(elts=parts), *_]) if last_name(func) in _JOINS:
+            names = [_name(part) for part in parts]
+        case _:
+            return ""
+    held_out = [name for name in names if split_of_name(name) in ("val", "test")]
+    return held_out[0] if held_out and any(split_of_name(name) == "train" for name in names) else ""
 
 
 def _is_drawn(fit: Call) -> bool:

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import stores
-from mlcheck.lint.sites import OPEN, AttributeSet, Call, Class, Function, Sites
+from mlcheck.lint.sites import OPEN, AttributeSet, Call, Function, Sites
 from mlcheck.lint.sites.changing import changed
-from mlcheck.lint.sites.guards import asks_mode, conditions, in_branch_of_mode, in_forward, own_attribute
+from mlcheck.lint.sites.guards import asks_mode, conditions, in_branch_of_mode, own_attribute
+from mlcheck.lint.sites.heirs import heirs
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.layers.drawn_masks import drops_by_hand, switches_itself
 from mlcheck.lint.sites.layers.modules import is_module
 from mlcheck.lint.sites.origins import callers
 
@@ -26,7 +28,12 @@ def check(facts: Facts) -> Iterator[Finding]:
     calls = list(facts.sites.calls(*_DROPOUT, _ATTENTION))
     facts.sites.seen[LOOKS_AT] = len(calls)
     yield from _told_by_default(facts.sites, calls)
-    yield from _by_hand(facts.sites)
+    for cls, call in drops_by_hand(facts.sites):
+        yield Finding(
+            f"`{cls.name}` drops in evaluation too: nothing in it asks for the mode",
+            call.place.location,
+            help="`if not self.training: return x`",
+        )
     for call in calls:
         function, fixed, method = call.function, _fixed_flag(facts.sites, call), _method_as_flag(call)
         if method:
@@ -67,30 +74,6 @@ def check(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _by_hand(sites: Sites) -> Iterator[Finding]:
-    """A mask of `bernoulli_(1 - self.p)` divided by `1 - self.p` in a forward pass, whatever the mode."""
-    for file in sites.mentioning(["bernoulli"]):
-        for call in file.calls("bernoulli_", "bernoulli"):
-            function = in_forward(call)
-            cls = function.cls if function is not None else None
-            if function is None or cls is None or _switches_itself(cls):
-                continue
-            if "dropout" not in cls.name.lower() or any(asks_mode(base.node) for base in cls.line):
-                continue
-            kept = [ast.unparse(a) for a in call.node.args if isinstance(a, ast.BinOp) and isinstance(a.op, ast.Sub)]
-            rescaled = [
-                node
-                for node in function.nodes
-                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and ast.unparse(node.right) in kept
-            ]
-            if rescaled:
-                yield Finding(
-                    f"`{cls.name}` drops in evaluation too: nothing in it asks for the mode",
-                    call.place.location,
-                    help="`if not self.training: return x`",
-                )
-
-
 def _told_by_default(sites: Sites, calls: list[Call]) -> Iterator[Finding]:
     """`def drop(x, p, training=True): return F.dropout(x, p, training)`, called in a forward pass without the flag."""
     drawn = [(call, _guard(call)) for file in sites.mentioning(["bernoulli"]) for call in file.calls("bernoulli_")]
@@ -108,7 +91,7 @@ def _told_by_default(sites: Sites, calls: list[Call]) -> Iterator[Finding]:
             if inside and use.argument(flag.id, position) is None and not in_branch_of_mode(use):
                 assert use.function is not None
                 assert use.function.cls is not None
-                if is_module(use.function.cls) and not _switches_itself(use.function.cls):
+                if is_module(use.function.cls) and not switches_itself(use.function.cls):
                     yield Finding(
                         f"`{helper.name}` drops in evaluation too: its `{flag.id}` is left at `True`",
                         use.place.location,
@@ -152,11 +135,14 @@ def _fixed_flag(sites: Sites, call: Call) -> str:
         if any(made.argument(given.id, position) is not None for made in callers(sites, init)):
             return ""
         given = init.parameters[given.id] or given
-    heirs = [cls for cls in sites.classes if function.cls in cls.line and cls is not function.cls]
-    if heirs or name in sites.once(changed)[0] or any("setattr(" in file.text for file in sites.files.values()):
+    if (
+        len(sites.once(heirs)[function.cls]) > 1
+        or name in sites.once(changed)[0]
+        or any("setattr(" in file.text for file in sites.files.values())
+    ):
         return ""
     is_on = isinstance(given, ast.Constant) and given.value is True
-    return name if is_on and not _switches_itself(function.cls) else ""
+    return name if is_on and not switches_itself(function.cls) else ""
 
 
 def _is_stored(helper: Function, name: str) -> bool:
@@ -234,23 +220,21 @@ def _asked(call: Call) -> list[ast.expr]:
 
 
 def _is_of_a_module(sites: Sites, function: Function) -> bool:
-    """A method of a module, or a function that only forward passes call."""
+    """A method of a module, or of what only modules derive from; a function that only forward passes call."""
     if function.cls is not None:
-        return is_module(function.cls) and not _switches_itself(function.cls)
+        others = (
+            [] if is_module(function.cls) else [e for e in sites.once(heirs)[function.cls] if e is not function.cls]
+        )
+        return all(is_module(cls) and not switches_itself(cls) for cls in others or [function.cls])
     callers = [call.function for call in sites.calls_of(function) or ()]
     return bool(callers) and all(
         caller is not None
         and caller.cls is not None
         and caller.name == "forward"
         and is_module(caller.cls)
-        and not _switches_itself(caller.cls)
+        and not switches_itself(caller.cls)
         for caller in callers
     )
-
-
-def _switches_itself(cls: Class) -> bool:
-    """A module with a `train` or `eval` of its own."""
-    return any(name in base.methods for base in cls.line for name in ("train", "eval"))
 
 
 def _overwritten(call: Call, function: Function, rate: ast.expr | None) -> AttributeSet | None:

@@ -9,9 +9,13 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_attribute, is_name, last_name, walk
 from mlcheck.lint.sites import Class, Function, Sites
+from mlcheck.lint.sites.heirs import heirs
 from mlcheck.lint.sites.layers.class_names import never_named
+from mlcheck.lint.sites.layers.filled_twice import filled_twice
 from mlcheck.lint.sites.layers.initialising import FILLS, applies, asked_for, has_any
 from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, module_classes
+from mlcheck.lint.sites.layers.other_loops import filled_in_other_loops
+from mlcheck.lint.sites.layers.unfilled import unfilled
 
 LOOKS_AT = "weight initialisation"
 _NAMED = pattern(r"(?:^|_)init(?:ial\w*)?(?:_|$)|reset_parameters|(?:create|set|fill)_weights?$", re.IGNORECASE)
@@ -43,6 +47,26 @@ def check(facts: Facts) -> Iterator[Finding]:
             f"No layer has this name, a class is called `{layer}`: these weights keep PyTorch's defaults",
             function.place(node).location,
             help=f"`isinstance({list(function.parameters)[-1]}, nn.{layer})`, or the name as it is written",
+        )
+    for other in filled_in_other_loops(sites):
+        yield Finding(
+            f"This fills `{other.read}`, which the loop before went over, and nothing reads `{other.own}`: "
+            "what this loop goes over keeps its values",
+            other.function.place(other.call).location,
+            help=f"fill `{other.own}`",
+        )
+    for twice in filled_twice(sites):
+        yield Finding(
+            f"This line fills `self.{twice.filled}` again, and `self.{twice.left}` keeps PyTorch's default",
+            twice.method.place(twice.line).location,
+            help=f"fill `self.{twice.left}`",
+        )
+    for name, beside, place in unfilled(sites):
+        yield Finding(
+            f"`self.{name}` is made of memory as it is, and nothing fills it"
+            + (f", as `self.{beside}` is filled" if beside else ""),
+            place.location,
+            help=f"fill `self.{name}` where `self.{beside}` is filled" if beside else f"`xavier_uniform_(self.{name})`",
         )
     for cls in sites.once(module_classes):
         for call in _too_early(cls):
@@ -153,17 +177,8 @@ def _is_part_initialised(cls: Class, name: str) -> bool:
 def _meant_by_strangers(sites: Sites, function: Function) -> int:
     """How often modules that are no kin of this one define a method of that name, and call it on themselves."""
     assert function.cls is not None
-    kin = {cls for heir in sites.once(_heirs).get(function.cls, ()) for cls in heir.line}
+    kin = {cls for heir in sites.once(heirs).get(function.cls, ()) for cls in heir.line}
     return sum(times for cls, times in sites.once_of(_meant_in, (sites, function.name)).items() if cls not in kin)
-
-
-def _heirs(sites: Sites) -> dict[Class, list[Class]]:
-    """Each class with those that derive from it, itself among them."""
-    found: dict[Class, list[Class]] = {}
-    for heir in sites.classes:
-        for cls in heir.line:
-            found.setdefault(cls, []).append(heir)
-    return found
 
 
 def _meant_in(asked: tuple[Sites, str]) -> dict[Class, int]:

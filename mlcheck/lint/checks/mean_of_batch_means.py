@@ -11,6 +11,7 @@ from mlcheck.lint.nodes import last_name, own_nodes, stores, walk
 from mlcheck.lint.sites import Call, Class, Context, File, canonical
 from mlcheck.lint.sites.data.loaders import LOADER, loaders
 from mlcheck.lint.sites.evaluation.without_gradients import evaluating_files, switches_off
+from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.values import split_of_name
 
@@ -184,13 +185,17 @@ def _metered(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
         func = node.func if isinstance(node, ast.Call) else None
         if not isinstance(node, ast.Call) or not isinstance(func, ast.Attribute) or func.attr != "update":
             continue
-        if len(node.args) != 1 or node.keywords or not _MEANS.search(ast.unparse(node.args[0])):
+        if not node.args or not _MEANS.search(ast.unparse(node.args[0])):
+            continue
+        told = [*node.args[1:], *(word.value for word in node.keywords)]
+        if told and [ast.unparse(each) for each in told] != [f"{ast.unparse(iteration_of(loop).over)}.batch_size"]:
             continue
         weighed = {_weight(each.file.resolve(each.node.func, each.context)) for each in _made(scope, func.value)}
         if len(weighed) == 1 and (name := weighed.pop()):
+            how = f"is told the size that was asked for as `{name}`" if told else f"is called without `{name}`"
             yield Finding(
                 "The mean of the batches' means gives the samples of a smaller last batch more weight: "
-                f"`update` is called without `{name}`, which is then 1",
+                f"`update` {how}, {'whatever the batch has' if told else 'which is then 1'}",
                 scope.place(node).location,
                 help=f"tell it the number of samples: `update(value, {name}=len(batch))`",
             )

@@ -22,6 +22,7 @@ _PAD_TOKEN = pattern(r"pad_token_id|pad_id|PAD_ID")
 _ORDERS = pattern(
     r"view|reshape|flatten|permute|transpose|rearrange|movedim|swap|\.m?T\b|chunk|\[:, *\w+\]|\[(?:t|di|step|pos)\]"
 )
+_COPIES = 3
 _LOSSES = ("torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss")
 
 
@@ -120,11 +121,17 @@ def _copied_labels(sites: Sites) -> Iterator[Finding]:
                 for node in function.nodes
                 if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).endswith("['labels']")
             ]
+            given += [
+                (value, function.inner)
+                for node in function.all(ast.Dict)
+                for key, value in zip(node.keys, node.values, strict=True)
+                if isinstance(key, ast.Constant) and key.value == "labels" and "'input_ids'" in ast.unparse(node)
+            ]
         for labels, context in given:
             tokenized = _tokenized(file, labels, context)
             if tokenized is not None:
                 yield Finding(
-                    "The labels are the padded input, padding included: the model learns to predict padding",
+                    "The labels are padded tokens, padding included: the model learns to predict padding",
                     file.place(labels, context).location,
                     help="set them to -100 where `attention_mask` is 0: `labels.masked_fill(mask == 0, -100)`",
                     related=(file.place(tokenized, context).location,),
@@ -136,7 +143,10 @@ def _tokenized(file: File, labels: ast.expr, context: Context) -> ast.Call | Non
     node, context = source(file, labels, context)
     if isinstance(node, ast.ListComp) and _copies_rows(node):
         node, context = source(file, node.generators[0].iter, context)
-    node = before_methods(node, ("clone", "copy", "to", "cuda"))
+    for _ in range(_COPIES):
+        node, context = source(
+            file, before_methods(node, ("clone", "copy", "to", "cuda", "squeeze", "detach")), context
+        )
     of_key = isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "'input_ids'"
     if not isinstance(node, ast.Subscript | ast.Attribute) or not (of_key or getattr(node, "attr", "") == "input_ids"):
         return None

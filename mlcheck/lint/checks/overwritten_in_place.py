@@ -17,7 +17,7 @@ from mlcheck.lint.sites.layers.ignored_labels import ignored_in_both
 from mlcheck.lint.sites.layers.kept_slices import kept_slices
 from mlcheck.lint.sites.layers.modules import is_module
 from mlcheck.lint.sites.layers.overwriting import Overwriting, is_changed_anyway, overwritings
-from mlcheck.lint.sites.layers.saved_results import kept_result
+from mlcheck.lint.sites.layers.saved_results import kept_result, written_into
 from mlcheck.lint.sites.layers.written_then_read import moved_onto_itself, picked_for_good, read_too_late
 from mlcheck.lint.sites.straight import blocks_around, read_after, rebound_between
 
@@ -157,6 +157,8 @@ def _in_modules(sites: Sites) -> Iterator[Finding]:
             for change in overwritings(function):
                 sites.seen[LOOKS_AT] += 1
                 yield from _read_as_it_was(function, change)
+                yield from _needed_backward(function, change)
+            for change in written_into(function):
                 yield from _needed_backward(function, change)
         for leaf, name in changed_parameters(cls):
             yield Finding(

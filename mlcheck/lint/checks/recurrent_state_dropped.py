@@ -8,11 +8,13 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import assigned, before_methods, is_name, stores, walk
 from mlcheck.lint.sites import Call, Class, Context, File
 from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.layers.begun_states import begun_in_every_step
 from mlcheck.lint.sites.origins import origins, returns
 
 LOOKS_AT = "recurrent layer"
 WORDS = ("LSTM", "GRU", "RNN")
 _LAYERS = ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
+_CELLS = ("LSTMCell(", "GRUCell(", "RNNCell(")
 _SPELLED = (", _ =", ", _) =")
 
 
@@ -20,6 +22,13 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     if not any(True for _ in facts.sites.mentioning(WORDS)):
         return
+    for file in facts.sites.mentioning(_CELLS):
+        for line, name in begun_in_every_step(file):
+            yield Finding(
+                f"`{name}` begins anew in every step: what the cell has read is forgotten",
+                line.location,
+                help="make it once, before the loop",
+            )
     for file in facts.sites.mentioning(_SPELLED):
         for loop, context in file.walk.loops:
             for node, call in _steps(loop):

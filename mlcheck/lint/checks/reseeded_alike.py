@@ -11,13 +11,27 @@ from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.origins import callers, returns
 
 LOOKS_AT = "random generator"
-WORDS = ("seed",)
+WORDS = ("seed", "RandomState", "default_rng")
 _SEEDS = (
     *("torch.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all", "torch.random.manual_seed"),
     *("random.seed", "numpy.random.seed"),
 )
+_GENERATORS = ("numpy.random.RandomState", "numpy.random.default_rng", "random.Random")
 _DATA = ("torch.utils.data.Dataset", "torchvision.datasets.VisionDataset", "torchvision.datasets.ImageFolder")
-_DRAWS = ("random", "rand", "randn", "randint", "randperm", "uniform", "normal", "choice", "sample", "shuffle", "crop")
+_DRAWS = (
+    "random",
+    "rand",
+    "integers",
+    "randn",
+    "randint",
+    "randperm",
+    "uniform",
+    "normal",
+    "choice",
+    "sample",
+    "shuffle",
+    "crop",
+)
 _HELD_OUT = ("test", "val", "eval", "fixed", "determin", "synthetic", "toy", "fake", "dummy")
 
 
@@ -30,15 +44,19 @@ def check(facts: Facts) -> Iterator[Finding]:
         if not _is_fixed(call, call.node.args[0]) and not _is_handed(call, call.node.args[0]):
             continue
         if _in_dataset(call):
-            yield Finding(
-                "Every sample is made with the same random numbers: all are augmented alike, epoch after epoch",
-                call.place.location,
-                help="seed once outside, or with something that changes, as the index and the epoch",
-            )
+            yield _for_sample(call)
         elif _in_training_loop(call):
             yield _again(call)
+    yield from map(_for_sample, _made_for_sample(facts.sites))
     for call in {each.place.spot: each for seed in seeds for each in _by_function(seed)}.values():
         yield _again(call)
+
+
+def _made_for_sample(sites: Sites) -> Iterator[Call]:
+    """`rng = np.random.RandomState(self.seed)` in `__getitem__`: a new generator for each sample, from one seed."""
+    for call in sites.calls(*_GENERATORS):
+        if call.node.args and not conditions(call.context) and _is_fixed(call, call.node.args[0]) and _in_dataset(call):
+            yield call
 
 
 def _again(call: Call) -> Finding:
@@ -46,6 +64,14 @@ def _again(call: Call) -> Finding:
         "Every iteration of the training loop starts with the same random numbers",
         call.place.location,
         help="seed once before the loop, or with something that changes, as `seed + epoch`",
+    )
+
+
+def _for_sample(call: Call) -> Finding:
+    return Finding(
+        "Every sample is made with the same random numbers: all are augmented alike, epoch after epoch",
+        call.place.location,
+        help="seed once outside, or with something that changes, as the index and the epoch",
     )
 
 

@@ -114,12 +114,23 @@ def _given_to_a_name(loop: ast.For) -> Iterator[ast.Assign]:
         target = line.targets[0] if isinstance(line, ast.Assign) else None
         if not isinstance(line, ast.Assign) or not isinstance(target, ast.Name) or target.id not in names:
             continue
-        if not isinstance(line.value, ast.BinOp) or not loads(line.value, target.id):
+        if not loads(line.value, target.id) or not (isinstance(line.value, ast.BinOp) or _makes_new(line.value)):
             continue
         if isinstance(loop.iter, ast.Call) and loop.iter.args and of_two:
             continue  # the average of two models is spoken of by itself
         if not any(is_name(n, target.id) and _reads(n, line) for n in walk(loop)):
             yield line
+
+
+def _makes_new(node: ast.expr) -> bool:
+    """`torch.clamp(p, -1, 1)`, `p.data.mul(0.9)`, `torch.empty_like(p).uniform_(-1, 1)`; not `p.mul_(0.9)`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if ast.unparse(node.func.value) == "torch":
+            return node.func.attr in _OF_WEIGHTS or node.func.attr.endswith("_like")
+        if node.func.attr in _OF_WEIGHTS:
+            return True
+        node = node.func.value
+    return False
 
 
 def _reads(node: ast.Name, line: ast.Assign) -> bool:

@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
-from mlcheck.lint.nodes import last_name, loads, walk
+from mlcheck.lint.nodes import is_none, last_name, loads, walk
 from mlcheck.lint.sites import OPEN, UNKNOWN, Call, Class
 from mlcheck.lint.sites.data.drawn_orders import not_followed
 from mlcheck.lint.sites.data.loaders import Loader, kind_of_data, loaders
@@ -96,7 +96,7 @@ def _in_order(loader: Loader) -> Iterator[Finding]:
             )
         if _shuffles_only_with_others(loader):
             yield Finding(
-                "The training data is shuffled only in a distributed run: the sampler is None otherwise",
+                "The training data is shuffled only in a distributed run: the sampler draws nothing otherwise",
                 loader.call.place.location,
                 help="pass `shuffle=sampler is None`",
             )
@@ -233,7 +233,7 @@ def _shuffles_only_with_others(loader: Loader) -> bool:
     if any(_shuffles_itself(origin) for origin in loader.data):
         return False
     found = origins(loader.call.file, given, loader.call.context)
-    alone = [origin for origin in found if isinstance(origin.node, ast.Constant) and origin.node.value is None]
+    alone = [origin for origin in found if is_none(origin.node) or origin.name.endswith(".SequentialSampler")]
     others = [origin for origin in found if origin.name.endswith(".DistributedSampler")]
     if not alone or len(alone) + len(others) != len(found):
         return False

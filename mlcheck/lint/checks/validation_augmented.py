@@ -7,6 +7,8 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import AttributeSet, Call, Class, File, Function, Sites
+from mlcheck.lint.sites.data.handed import training_transform
+from mlcheck.lint.sites.data.inverted import augmented_unless_training
 from mlcheck.lint.sites.data.jitter import mixing_collate, noise_in_samples, transform_in_samples
 from mlcheck.lint.sites.data.loaders import PUBLIC, Loader, classes_of, loaders
 from mlcheck.lint.sites.data.makers import made
@@ -104,6 +106,7 @@ def _jittered(sites: Sites, loader: Loader) -> Iterator[Finding]:
     cls = _class_of(loader)
     if cls is None or not any(other.split == "train" and _class_of(other) is cls for other in sites.once(loaders)):
         return
+    yield from augmented_unless_training(cls, kind)
     if (drawn := transform_in_samples(cls)) is not None:
         yield Finding(
             f"The {kind} data is augmented as the training data: `{cls.name}` applies `{name_of(drawn[1])}` to every "
@@ -142,11 +145,12 @@ def _handed_to_both(sites: Sites, loader: Loader) -> Iterator[Finding]:
 
 
 def _augmentation(loader: Loader) -> ast.expr | None:
-    """What a data set is given as `aug...=`, if it is no constant."""
+    """What a data set is given as `aug...=`, if it is no constant, or by a name for training."""
     node = loader.data[0].node if len(loader.data) == 1 else None
     words = node.keywords if isinstance(node, ast.Call) else []
     given = [word.value for word in words if word.arg is not None and word.arg.startswith("aug")]
-    return given[0] if len(given) == 1 and isinstance(given[0], ast.Name | ast.Attribute | ast.Call) else None
+    plain = len(given) == 1 and isinstance(given[0], ast.Name | ast.Attribute | ast.Call)
+    return given[0] if plain else training_transform(loader)
 
 
 def _class_of(loader: Loader) -> Class | None:

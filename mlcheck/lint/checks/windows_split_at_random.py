@@ -7,12 +7,13 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Class, Context, File, Function
-from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "split"
 WORDS = ("random_split", "train_test_split")
 _SPLITS = ("torch.utils.data.random_split", "sklearn.model_selection.train_test_split")
+_DEPTH = 9
 _JOINS = ("stack", "array", "asarray", "tensor", "as_tensor", "from_numpy", "list", "float", "TensorDataset")
 
 
@@ -37,11 +38,15 @@ def check(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _windows(file: File, node: ast.expr, context: Context, depth: int = 5) -> tuple[File, ast.AST, Context] | None:
+def _windows(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> tuple[File, ast.AST, Context] | None:
     """Where the windows are cut that an expression consists of, each one step behind the one before."""
-    node, context = source(file, node, context)
+    listed, (node, context) = node, source(file, node, context)
     if depth <= 0:
         return None
+    if isinstance(node, ast.Name):
+        return _unpacked(file, node, context, depth)
+    if _is_empty_list(node) and isinstance(listed, ast.Name):
+        return _appended(file, listed, context)
     if isinstance(node, ast.ListComp):
         return (file, node, context) if _is_of_windows(node) else None
     if not isinstance(node, ast.Call):
@@ -59,24 +64,67 @@ def _windows(file: File, node: ast.expr, context: Context, depth: int = 5) -> tu
     return _windows(file, inner, context, depth - 1) if inner is not None else None
 
 
+def _unpacked(file: File, node: ast.Name, context: Context, depth: int) -> tuple[File, ast.AST, Context] | None:
+    """`x` of `x, y = make_windows(series)`, and of `x, y = [], []`."""
+    bound = latest(file, node, context)
+    if bound is not None and bound.kind == "item" and isinstance(bound.value, ast.Tuple):
+        return _appended(file, node, context) if _is_empty_list(bound.value.elts[bound.item]) else None
+    made = bound.value if bound is not None and bound.kind == "item" else None
+    named = file.resolve(made.func, bound.context) if bound is not None and isinstance(made, ast.Call) else None
+    given = list(returns(named)) if isinstance(named, Function) else []
+    parts = given[0].elts if len(given) == 1 and isinstance(given[0], ast.Tuple) else []
+    if bound is None or not isinstance(named, Function) or bound.item >= len(parts):
+        return None
+    return _windows(named.file, parts[bound.item], named.inner, depth - 1)
+
+
+def _is_empty_list(node: ast.expr) -> bool:
+    return isinstance(node, ast.List) and not node.elts
+
+
+def _appended(file: File, listed: ast.Name, context: Context) -> tuple[File, ast.AST, Context] | None:
+    """`for i in range(n): windows.append(series[i : i + width])`, and nothing else comes into the list."""
+    function = file.function_around(context)
+    changes = [each for each in file.walk.mutations.get(listed.id, ()) if file.function_around(each[1]) is function]
+    if len(changes) != 1:
+        return None
+    (node, at) = changes[0]
+    loop = at.node if at.kind == "loop" and isinstance(at.node, ast.For) else None
+    match node:
+        case ast.Call(func=ast.Attribute(attr="append"), args=[part]) if loop is not None:
+            parts = part.elts if isinstance(part, ast.Tuple) else [part]
+            indexed = _counts_by_one(loop.iter) and isinstance(loop.target, ast.Name)
+            if indexed and any(_is_window(each, ast.unparse(loop.target)) for each in parts):
+                return file, node, at
+    return None
+
+
+def _counts_by_one(over: ast.expr) -> bool:
+    """`range(n)`, `range(first, last)`: in steps of one."""
+    called = over.func if isinstance(over, ast.Call) else None
+    return isinstance(over, ast.Call) and getattr(called, "id", "") in ("range", "trange") and len(over.args) < 3
+
+
 def _is_of_windows(made: ast.ListComp) -> bool:
     """`[x[i : i + n] for i in range(...)]`, in steps of one."""
     loop = made.generators[0]
-    steps = loop.iter if len(made.generators) == 1 and isinstance(loop.iter, ast.Call) else None
-    if steps is None or getattr(steps.func, "id", "") not in ("range", "trange") or len(steps.args) > 2:
+    if len(made.generators) != 1 or not _counts_by_one(loop.iter):
         return False
     parts = made.elt.elts if isinstance(made.elt, ast.Tuple) else [made.elt]
     return isinstance(loop.target, ast.Name) and any(_is_window(part, loop.target.id) for part in parts)
 
 
 def _is_window(node: ast.AST, index: str) -> bool:
-    """`x[i : i + n]`, of more than one step."""
+    """`x[i : i + n]` and `x[i - n : i]`, of more than one step."""
     if not isinstance(node, ast.Subscript):
         return False
     bounds = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
-    if not isinstance(bounds, ast.Slice) or bounds.step is not None or ast.unparse(bounds.lower or bounds) != index:
+    if not isinstance(bounds, ast.Slice) or bounds.step is not None or bounds.lower is None or bounds.upper is None:
         return False
-    end = bounds.upper
+    match bounds.lower:
+        case ast.BinOp(left=ast.Name(id=name), op=ast.Sub(), right=width) if name == index:
+            return ast.unparse(bounds.upper) == index and ast.unparse(width) not in ("0", "1")
+    end = bounds.upper if ast.unparse(bounds.lower) == index else None
     return (
         isinstance(end, ast.BinOp)
         and isinstance(end.op, ast.Add)

@@ -11,6 +11,7 @@ from mlcheck.lint.interpret.conditions import key_of
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.python import attributes, definitions, elements
 from mlcheck.lint.pytorch import gradients, modes, snapshots
+from mlcheck.lint.shapes import asking
 from mlcheck.lint.shapes.algebra import SCALAR
 from mlcheck.lint.values import (
     NONE,
@@ -45,6 +46,8 @@ def asked(m: Machine, name: str, args: Args) -> Value:
             return Const(known)
     if name == "builtins.len" and args and (count := containers.count(m, args[0])):
         return Const(count)
+    if name == "builtins.len" and args and (size := asking.length(m, args[0])) is not None:
+        return size
     return Symbol((name, *(key_of(m, arg) for arg in args)))
 
 

@@ -13,7 +13,7 @@ from mlcheck.lint.interpret.turns import called_in_loop
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.python import decorators
 from mlcheck.lint.pytorch import endings, frameworks, graph, heads, holding, losses, moded, modes, precision, pretrained
-from mlcheck.lint.shapes import recording
+from mlcheck.lint.shapes import recording, sequences
 from mlcheck.lint.shapes import rules as shape_rules
 from mlcheck.lint.sites.layers.hooks import hooked
 from mlcheck.lint.values import (
@@ -236,7 +236,8 @@ def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST)
         return replace(first, shape=None) if isinstance(first, Tensor | Symbol) else first
     if name in ("LSTM", "GRU", "RNN", "MultiheadAttention"):
         recording.sequence(m, module, first, node)
-        return Tuple((Tensor("other", None, split, traces), Symbol(m.fresh(), "", split, traces)))
+        shape = sequences.steps(module, name, first)
+        return Tuple((Tensor("other", None, split, traces, shape=shape), Symbol(m.fresh(), "", split, traces)))
     if module.type.startswith("torch.nn."):
         return Tensor("other", None, split, traces)
     unknown = Symbol(m.fresh(), "", split, traces)

@@ -7,6 +7,7 @@ import ast
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.pytorch import bounds, cuts, gradients, losses, one_hot
 from mlcheck.lint.pytorch.library_names import ELEMENTWISE
+from mlcheck.lint.shapes import asking
 from mlcheck.lint.values import NONE, TRUE, Args, Kwargs, Symbol, Tensor, Value, split_of, traces_of
 
 _SAME = frozenset(
@@ -74,6 +75,8 @@ def call(m: Machine, owner: Tensor | Symbol, name: str, args: Args, kwargs: Kwar
     if name == "backward":
         gradients.backward(m, node, owner)
         return NONE
+    if name == "size" and not kwargs and (size := asking.asked_size(m, owner, args)) is not None:
+        return size
     if name in _DATA - {"item", "numpy", "tolist", "argmax", "argsort"}:
         return Symbol(m.fresh(), "size" if name == "size" and not args and not kwargs else "", split)
     if name in ("argmax", "argmin"):

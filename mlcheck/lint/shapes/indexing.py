@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Hashable
 
 from mlcheck.core.dataclasses import replace
 from mlcheck.lint.shapes import tables
 from mlcheck.lint.values import Shape, Symbol, Tensor, Value
+
+_END = sys.maxsize
 
 
 def of_item(owner: Value, index: ast.expr, result: Value) -> Value:
@@ -69,6 +72,9 @@ def _indexed(dims: list[Hashable], kinds: list[str]) -> list[Hashable] | None:
             made.append(size)
         elif kind == "some":
             made.append(None)
+        elif ":" in kind:
+            left = len(range(*slice(*map(int, kind.split(":"))).indices(size))) if isinstance(size, int) else 0
+            made.append(left if left > 1 else None)
         elif kind.isdigit():
             trial = int(kind) < 2  # one sample alone, to see that it runs
             made.append(min(int(kind), size) if isinstance(size, int) and not trial else None)
@@ -81,6 +87,9 @@ def _index_kind(part: ast.expr) -> str:
             return "all"
         case ast.Slice(lower=None, upper=ast.Constant(value=int(first)), step=None):
             return str(first)
+        case ast.Slice(lower=lower, upper=upper, step=None):
+            bounds = (_number(lower, 0), _number(upper, _END))
+            return "some" if None in bounds else ":".join(map(str, bounds))
         case ast.Slice():
             return "some"
         case ast.Constant(value=None):
@@ -92,3 +101,15 @@ def _index_kind(part: ast.expr) -> str:
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int())):
             return "one"
     return "?"
+
+
+def _number(bound: ast.expr | None, default: int) -> int | None:
+    """A bound that is written down: `1`, `-1`, or none at all."""
+    match bound:
+        case None:
+            return default
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))):
+            return -number
+    return None

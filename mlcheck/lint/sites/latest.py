@@ -63,15 +63,26 @@ def _before(binding: ast.AST, use: ast.AST) -> bool:
 
 
 def source(file: File, node: ast.expr, context: Context) -> tuple[ast.expr, Context]:
-    """The expression that a name was last assigned, followed through plain names."""
+    """The expression that a name was last assigned, followed through plain names; `y` in `a, b = x, y` too."""
     for _ in range(_DEPTH):
         if not isinstance(node, ast.Name):
             break
         found = latest(file, node, context)
-        if found is None or found.kind != "value" or not isinstance(found.value, ast.expr):
+        value = _assigned(found) if found is not None else None
+        if found is None or value is None:
             break
-        node, context = found.value, found.context
+        node, context = value, found.context
     return node, context
+
+
+def _assigned(binding: Binding) -> ast.expr | None:
+    value = binding.value if isinstance(binding.value, ast.expr) else None
+    if binding.kind == "item" and isinstance(value, ast.Tuple) and isinstance(binding.node, ast.Assign):
+        target = binding.node.targets[0]
+        alike = isinstance(target, ast.Tuple) and len(target.elts) == len(value.elts)
+        starred = any(isinstance(part, ast.Starred) for part in (*value.elts, *getattr(target, "elts", ())))
+        return value.elts[binding.item] if alike and not starred else None
+    return value if binding.kind == "value" else None
 
 
 def origin(file: File, node: ast.expr, context: Context) -> tuple[ast.expr, Context]:

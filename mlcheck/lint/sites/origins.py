@@ -19,7 +19,7 @@ from mlcheck.lint.sites.scopes import Binding, Context
 
 _THROUGH = {"enumerate", "iter", "zip", "tqdm", "cycle", "islice", "list", "trange", "reversed", "next", "map"}
 _GIVES_BACK = ("apex.amp.initialize", "amp.initialize")
-_DEPTH, _MANY = 10, 40
+_DEPTH, _MANY, _HANDS, _LOAD = 10, 40, 2, ast.Load()
 
 
 class Origin(NamedTuple):
@@ -103,12 +103,15 @@ def _is_never_given(file: File, node: ast.expr, context: Context) -> bool:
 
 
 def _entry(file: File, table: ast.expr, context: Context, key: str, item: int) -> Iterator[Origin]:
-    """`TABLE["key"]` of a dictionary that another file writes out."""
+    """`TABLE["key"]` of a dictionary that another file writes out, or the one call that hands it over."""
     found = list(_step(Origin(file, table, context)))
-    if len(found) == 1 and found[0].file is not file and isinstance(found[0].node, ast.Dict):
+    for _ in range(_HANDS):
+        if len(found) == 1 and isinstance(found[0].node, ast.Name | ast.Attribute):
+            found = list(_step(found[0]))
+    if len(found) == 1 and isinstance(found[0].node, ast.Dict):
         named = found[0].file.names_given(found[0].node)
         where = found[0].file
-        held = where.item_of(ast.Name(named[0], ast.Load()), found[0].context, key) if len(named) == 1 else None
+        held = where.item_of(ast.Name(named[0], _LOAD) if len(named) == 1 else found[0].node, found[0].context, key)
         if held is not None and held is not OPEN:
             yield Origin(where, held, found[0].context, item)
 

@@ -18,21 +18,46 @@ def not_followed(sites: Sites) -> Iterator[Finding]:
     """`batch = order[i : i + n]`, and `x[i : i + n]` in place of `x[batch]`."""
     for file in sites.mentioning(["randperm(", "permutation("]):
         for drawn in sites.calls(*_DRAWN):
-            names = file.names_given(drawn.node) if drawn.file is file and drawn.function is not None else ()
-            if drawn.function is None or len(names) != 1 or len(file.bindings(names[0], drawn.context)) != 1:
+            names = file.names_given(drawn.node) if drawn.file is file else ()
+            if len(names) != 1 or len(file.bindings(names[0], drawn.context)) != 1:
                 continue
-            nodes = drawn.function.nodes
+            nodes = drawn.function.nodes if drawn.function is not None else walk(file.module.source.tree)
+            cut = None if reads_of(nodes, names[0]) else _cut_in_order(nodes, drawn)
+            if cut is not None and _trains(file, drawn):
+                yield _told(file, cut, drawn)
+                continue
             pieces = [node for node in nodes if _is_piece(node, names[0])]
             if len(pieces) != 1 or len(reads_of(nodes, names[0])) != 1:
                 continue
-            taken = _taken(drawn.function.node, pieces[0])
+            taken = _taken(nodes, pieces[0])
             if taken is not None and _trains(file, drawn):
-                yield Finding(
-                    "A random order is drawn and not followed: the batches are cut from the data as it lies",
-                    file.place(taken, drawn.context).location,
-                    help="index with the piece of the order that was cut for the batch",
-                    related=(drawn.place.location,),
-                )
+                yield _told(file, taken, drawn)
+
+
+def _told(file: File, taken: ast.Subscript, drawn: Call) -> Finding:
+    return Finding(
+        "A random order is drawn and not followed: the batches are cut from the data as it lies",
+        file.place(taken, drawn.context).location,
+        help="index with the piece of the order that was cut for the batch",
+        related=(drawn.place.location,),
+    )
+
+
+def _cut_in_order(nodes: list[ast.AST], drawn: Call) -> ast.Subscript | None:
+    """`x[start : start + size]` in a loop below that runs over `range(...)`, by its own variable."""
+    for loop in nodes:
+        name = loop.target.id if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name) else ""
+        if (
+            isinstance(loop, ast.For)
+            and name
+            and loop.lineno > drawn.node.lineno
+            and "range(" in ast.unparse(loop.iter)
+        ):
+            for node in walk(loop):
+                match node:
+                    case ast.Subscript(slice=ast.Slice(lower=ast.Name(id=first), upper=ast.BinOp())) if first == name:
+                        return node
+    return None
 
 
 def _is_piece(node: ast.AST, order: str) -> bool:
@@ -43,13 +68,12 @@ def _is_piece(node: ast.AST, order: str) -> bool:
     return False
 
 
-def _taken(function: ast.AST, piece: ast.AST) -> ast.Subscript | None:
+def _taken(nodes: list[ast.AST], piece: ast.AST) -> ast.Subscript | None:
     """What is cut by the same slice, where nothing but `len` is told the piece."""
     if not isinstance(piece, ast.Assign) or not isinstance(piece.value, ast.Subscript):
         return None
     target, cut = piece.targets[0], ast.unparse(piece.value.slice)
     assert isinstance(target, ast.Name)
-    nodes = walk(function)
     counted = {
         id(part) for node in nodes if isinstance(node, ast.Call) and is_name(node.func, "len") for part in node.args
     }

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 
-from mlcheck.lint.nodes import assigned, is_name, last_name, loads, walk
+from mlcheck.lint.nodes import assigned, is_name, last_name, loads, stores_of, walk
 from mlcheck.lint.sites.layers.modules import text_of
-from mlcheck.lint.sites.layers.overwriting import Overwriting
+from mlcheck.lint.sites.layers.overwriting import METHODS, Overwriting
 from mlcheck.lint.sites.model import Class, Function
 from mlcheck.lint.sites.scopes import AttributeSet
 from mlcheck.lint.sites.straight import rebound_between
@@ -46,7 +46,28 @@ def _is_plain(node: ast.expr) -> bool:
 
 def is_view(cls: Class, reads: Function, attribute: str, name: str) -> bool:
     """Whether `name`, an item of `self.attribute`, certainly shares its memory: a tensor, or a row of an array."""
-    return _is_tensor(cls, attribute) or (_is_array(cls, attribute) and _is_row(reads, name))
+    if _is_tensor(cls, attribute) or _is_used_as_tensor(reads, name):
+        return True
+    return _is_array(cls, attribute) and _is_row(reads, name)
+
+
+def _is_used_as_tensor(reads: Function, name: str) -> bool:
+    """`torch.randn_like(x)`, `x.clamp_(0, 1)`, where `x` is bound once: no array and no number takes that."""
+    if len([node for node in stores_of(reads.nodes, name) if node not in _augmented(reads)]) != 1:
+        return False
+    for call in reads.all(ast.Call):
+        func = call.func
+        if isinstance(func, ast.Attribute) and is_name(func.value, name) and func.attr in METHODS:
+            return True
+        if call.args and is_name(call.args[0], name) and last_name(func).endswith("_like"):
+            named = reads.file.resolve(func, reads.inner)
+            if isinstance(named, str) and named.startswith("torch."):
+                return True
+    return False
+
+
+def _augmented(reads: Function) -> list[ast.expr]:
+    return [node.target for node in reads.all(ast.AugAssign)]
 
 
 def _is_array(cls: Class, name: str) -> bool:

@@ -92,8 +92,16 @@ class Loader:
         taken = [call for call in calls if is_name(call.func, "next") and isinstance(call.args[0], ast.Call)]
         return bool(uses) and uses <= asked and bool(taken)
 
+    def _is_made_here(self) -> bool:
+        """`return DataLoader(Pictures(files, "val"))`, of a class of the project."""
+        func = self.dataset.func if isinstance(self.dataset, ast.Call) else None
+        return isinstance(self.call.file.resolve(func, self.call.context), Class)
+
     def _told(self) -> Iterator[str]:
         yield from self.names
+        if not self.names and isinstance(self.dataset, ast.Call) and self._is_made_here():
+            given = [*self.dataset.args, *(word.value for word in self.dataset.keywords)]
+            yield from (each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str))
         if isinstance(self.dataset, ast.Name | ast.Attribute):
             yield self.dataset.id if isinstance(self.dataset, ast.Name) else self.dataset.attr
 

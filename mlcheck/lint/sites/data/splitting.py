@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
@@ -45,5 +46,8 @@ def _siblings(part: Call) -> set[str]:
 
 
 def _splits(part: Call) -> set[str]:
-    """train, val or test, by the names that a part is given."""
-    return {split for name in part.file.names_given(part.node) if (split := split_of_name(name))}
+    """train, val or test, by the names that a part is given; where it has none, by that of its indices."""
+    names, indices = part.file.names_given(part.node), part.argument("indices", 1)
+    if not names and isinstance(indices, ast.Name | ast.Attribute):
+        names = (last_name(indices),)
+    return {split for name in names if (split := split_of_name(name))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from mlcheck.lint.names import canonical
-from mlcheck.lint.sites.data.loaders import LOADER
+from mlcheck.lint.sites.data.loaders import LOADER, loaders
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import OPEN, Call
 from mlcheck.lint.sites.origins import Origin, origins
@@ -19,6 +19,20 @@ def holds_test_set(file: File, node: ast.expr, context: Context) -> bool:
         return False
     found = origins(file, node, context)
     return bool(found) and all(_is_of_test_set(origin) for origin in found)
+
+
+def is_tested_too(file: File, node: ast.expr, context: Context) -> bool:
+    """`val = DataLoader(held_out)`, where `test = DataLoader(held_out)` is of the same data set."""
+    if not isinstance(node, ast.Name | ast.Attribute):
+        return False
+    found = origins(file, node, context)
+    calls = [Call(each.file, each.node, each.context) for each in found if isinstance(each.node, ast.Call)]
+    if len(found) != 1 or len(calls) != 1 or canonical(found[0].name) != LOADER:
+        return False
+    every = file.sites.once(loaders)
+    own = [(each.node, each.item) for loader in every if loader.call.node is calls[0].node for each in loader.data]
+    tests = [loader.data for loader in every if loader.own_split == "test" and loader.call.node is not calls[0].node]
+    return len(own) == 1 and any(own == [(each.node, each.item) for each in data] for data in tests)
 
 
 def _is_of_test_set(origin: Origin) -> bool:

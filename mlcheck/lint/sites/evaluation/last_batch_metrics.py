@@ -118,4 +118,21 @@ def last_alone(loop: LoopSite) -> ast.expr | None:
             bare = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else node
             if isinstance(bare, ast.Name) and bare.id in made and (node is not bare or _LOSS.search(bare.id)):
                 return node
+    return _share_of_last(loop)
+
+
+def _share_of_last(loop: LoopSite) -> ast.expr | None:
+    """`hits = (pred == y).sum().item()` in the loop, and `hits / len(loader.dataset)` behind it."""
+    counts = {
+        target.id
+        for line in straight(loop.node.body)
+        for target, value in (assigned(line) if isinstance(line, ast.Assign) else ())
+        if isinstance(target, ast.Name) and ast.unparse(value).endswith((".sum().item()", ".sum()"))
+    }
+    counts -= {node.id for line in loop.before for node in walk(line) if isinstance(node, ast.Name)}
+    for node in (node for line in loop.after for node in walk(line)):
+        match node:
+            case ast.BinOp(left=ast.Name(id=name), op=ast.Div(), right=ast.Call(func=ast.Name(id="len"), args=[data])):
+                if name in counts and ast.unparse(data) == f"{ast.unparse(iteration_of(loop.node).over)}.dataset":
+                    return node.left
     return None

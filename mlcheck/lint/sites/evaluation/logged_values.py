@@ -6,11 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.lint.nodes import before_methods
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import Call, Class
 from mlcheck.lint.sites.project import Sites
 
+_NUMBERS = ("item", "detach", "cpu")
 _STEPS = ("validation_step", "test_step")
 _OBJECTS = (
     "F1Score",
@@ -51,6 +53,7 @@ def logged_in_evaluation(sites: Sites) -> Iterator[Logged]:
                 continue
             value = call.argument("value", 1)
             made = source(file, value, call.context)[0] if value is not None else None
+            made = before_methods(made, _NUMBERS) if made is not None else None
             if isinstance(made, ast.Call):
                 yield Logged(call, made, _metric(cls, own_attribute(made.func, function)))
 

@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites.data.test_sets import holds_test_set
+from mlcheck.lint.sites.data.test_sets import holds_test_set, is_tested_too
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import origin
 from mlcheck.lint.sites.model import Function
@@ -33,8 +33,9 @@ def scored_on_test(file: File, score: ast.expr, context: Context) -> ast.AST | N
     for node in walk(found):
         if isinstance(node, ast.Call):
             given = [part for arg in (*node.args, *(word.value for word in node.keywords)) for part in _parts(arg)]
+            both = [arg for arg in given if is_validation(arg) and is_tested_too(file, arg, where)]
             tested = any(is_test_data(arg) or holds_test_set(file, arg, where) for arg in given)
-            if tested and not any(is_validation(arg) for arg in given):
+            if both or (tested and not any(is_validation(arg) for arg in given)):
                 return found if isinstance(found, ast.Call) else node
             named = file.resolve(node.func, where)
             if isinstance(named, Function) and not any(map(is_validation, given)) and _loops_over_test(named):

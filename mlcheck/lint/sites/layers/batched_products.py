@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.layers.softmax_layers import softmax_layer
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
@@ -46,7 +46,7 @@ def _softmax(file: File, node: ast.expr, context: Context) -> Call | None:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             return None
         call, of_library = Call(file, node, context), file.resolve(node.func, context) in _SOFTMAX
-        layer = _layer(call)
+        layer = softmax_layer(call)
         if layer is not None:
             dim = layer.constant("dim", 0)
             return layer if dim == 0 and dim is not False else None
@@ -57,17 +57,6 @@ def _softmax(file: File, node: ast.expr, context: Context) -> Call | None:
             return None
         node = node.func.value
     return None
-
-
-def _layer(call: Call) -> Call | None:
-    """`nn.Softmax(dim=0)` of `self.attend(scores)`, where that is all that `self.attend` ever is."""
-    name = own_attribute(call.node.func, call.function)
-    sets = call.cls.attribute(name) if name and call.cls is not None else []
-    if len(sets) != 1 or not isinstance(sets[0][1].value, ast.Call) or len(call.node.args) != 1:
-        return None
-    (method, assigned), made = sets[0], sets[0][1].value
-    named = method.file.called(made, assigned.context)
-    return Call(method.file, made, assigned.context, named) if named == "torch.nn.Softmax" else None
 
 
 def _keeps_first(call: Call) -> bool:

@@ -28,7 +28,7 @@ def filled(sites: Sites, cls: Class, name: str, function: Function, assigned: At
     if function.name != "__init__" or len(cls.attributes[name]) != 1 or "requires_grad" in ast.unparse(assigned.node):
         return ""
     for method in cls.methods.values():
-        filled = {attribute: fill for fill, attribute in _fills(method)}
+        filled = {attribute: fill for fill, attribute in fills_of(method)}
         beside = any(attribute != name and _is_made_parameter(cls, attribute) for attribute in filled)
         fill = filled.get(name, "")
         if fill and (beside or any(word in fill for word in _DRAWN)) and not _gathered(sites, cls, name):
@@ -36,7 +36,7 @@ def filled(sites: Sites, cls: Class, name: str, function: Function, assigned: At
     return ""
 
 
-def _fills(method: Function) -> Iterator[tuple[str, str]]:
+def fills_of(method: Function) -> Iterator[tuple[str, str]]:
     """`uniform_` and `weight` of `nn.init.uniform_(self.weight)` and of `self.weight.data.uniform_(-1, 1)`."""
     for node in method.nodes:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
@@ -74,7 +74,7 @@ def _gathered(sites: Sites, cls: Class, name: str) -> bool:
     kin = [other for other in sites.classes if other is not cls and (cls in other.line or other in cls.line)]
     if any(f".{name}" in other.text for other in kin):
         return True
-    fills = {method.name for method in cls.methods.values() for _, filled in _fills(method) if filled == name}
+    fills = {method.name for method in cls.methods.values() for _, filled in fills_of(method) if filled == name}
     others = [method for method in cls.methods.values() if method.name not in fills | {"__init__"}]
     return not any(re.search(rf"\bself\.{word}\b", method.text) for method in others)
 

@@ -76,6 +76,23 @@ def _of_rows(cls: Class) -> Iterator[Place]:
     found = [call for call in (*over_first, *layers_over_first(cls)) if _is_of_linear(call, cls)]
     if found and (any(word in text for word in _BATCHED) or cls in cls.file.sites.once(given_one_row)):
         yield from (call.place for call in found)
+    else:
+        yield from (call.place for call in found if _is_summed_along_other(call))
+
+
+def _is_summed_along_other(call: Call) -> bool:
+    """`w = softmax(self.gate(x), 0)`, and `(w.unsqueeze(-1) * y).sum(1)`: each sample's weights are added up."""
+    names = call.file.names_given(call.node)
+    if call.function is None or len(names) != 1:
+        return False
+    for node in call.function.all(ast.Call):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.BinOp(left=one, op=ast.Mult(), right=two), attr="sum")):
+                dim = Call(call.file, node, call.context).constant("dim", 0)
+                texts = [ast.unparse(side) for side in (one, two)]
+                if dim == 1 and f"{names[0]}.unsqueeze(-1)" in texts:
+                    return True
+    return False
 
 
 def given_one_row(sites: Sites) -> frozenset[Class]:

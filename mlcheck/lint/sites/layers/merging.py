@@ -19,13 +19,19 @@ def is_split_in_other_order(call: Call, sizes: list[ast.expr]) -> bool:
     """`x.view(t, b, ...)` where the function made `b * t` of the two, in that order alone, and moves nothing."""
     if call.function is None or len(sizes) < 2 or not all(isinstance(size, ast.Name) for size in sizes[:2]):
         return False
-    text = call.function.text
     first, second = (ast.unparse(size) for size in sizes[:2])
-    if first == second or _MOVES.search(text):
+    if first == second or _MOVES.search(_text_before(call)):
         return False
     merged = {ast.unparse(size) for other in _reshapes(call) for size in _sizes(other)[:1]}
     ordered = f"{second} * {first}" in merged and f"{first} * {second}" not in merged
     return ordered and _leads(call, second, first)
+
+
+def _text_before(call: Call) -> str:
+    """The text of the function above a call, and of what is called: what is done to its result comes after it."""
+    assert call.function is not None
+    lines = call.function.text.splitlines()[: call.node.lineno - call.function.node.lineno]
+    return "\n".join([*lines, ast.unparse(call.node.func)])
 
 
 def _leads(call: Call, first: str, second: str) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import before_methods
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.dimensions import unpacked
 from mlcheck.lint.sites.model import Call, Class
 
+_CLASSES = pattern(r"pred|label|class|cls")
 _PICKS = ("topk", "argmax", "max")
 _SAME = ("cpu", "detach", "numpy", "float", "to", "cuda", "data")
 
@@ -31,24 +33,38 @@ def picked_along_other(cls: Class) -> Iterator[tuple[Call, ast.Call]]:
 
 
 def named_along_other(file: File) -> Iterator[tuple[Call, ast.Call]]:
-    """`argmax(softmax(scores, 0), 1)`: a softmax over dimension 0, and the call that names the largest along 1."""
-    for pick in file.calls("argmax"):
+    """`argmax(softmax(scores, 0), 1)`: a softmax over dimension 0, and the call that names the largest along 1.
+
+    Or `_, predicted = softmax(scores, 0).max(1)`.
+    """
+    for pick in file.calls("argmax", "max"):
         of_numpy = file.called(pick.node, pick.context) == "numpy.argmax"
         given = pick.argument("a", 0) if of_numpy else _subject(file, pick)
         dim = pick.constant("axis", 1) if of_numpy else pick.constant("dim", _position(file, pick))
         made = before_methods(given, _SAME) if isinstance(given, ast.expr) else None
+        made, context = source(file, made, pick.context) if made is not None else (None, pick.context)
         if dim != 1 or isinstance(dim, bool) or not isinstance(made, ast.Call):
             continue
-        softmax = Call(file, made, pick.context)
+        softmax = Call(file, made, context)
         layer = made.func if isinstance(made.func, ast.Call) else None
-        if layer is not None and file.called(layer, pick.context) in ("torch.nn.Softmax", "torch.nn.LogSoftmax"):
-            over = Call(file, layer, pick.context).constant("dim", 0)
+        if layer is not None and file.called(layer, context) in ("torch.nn.Softmax", "torch.nn.LogSoftmax"):
+            over = Call(file, layer, context).constant("dim", 0)
         elif getattr(made.func, "attr", getattr(made.func, "id", "")) in ("softmax", "log_softmax"):
             over = softmax.constant("dim", _position(file, softmax))
         else:
             continue
-        if over == 0 and not isinstance(over, bool):
+        if over == 0 and not isinstance(over, bool) and (last_name(pick.node.func) == "argmax" or _gives_classes(pick)):
             yield softmax, pick.node
+
+
+def _gives_classes(pick: Call) -> bool:
+    """`_, predicted = scores.max(1)`: what is taken is a class, or a label."""
+    around = pick.function.nodes if pick.function is not None else walk(pick.file.module.source.tree)
+    for node in around:
+        target = node.targets[0] if isinstance(node, ast.Assign) and node.value is pick.node else None
+        if isinstance(target, ast.Tuple) and len(target.elts) == 2:
+            return _CLASSES.search(ast.unparse(target.elts[1])) is not None
+    return False
 
 
 def _scores(cls: Class, softmax: Call) -> ast.Call | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from mlcheck.lint.judging import names_evaluation
 from mlcheck.lint.nodes import walk
@@ -22,7 +23,7 @@ _DEPTH = 4
 
 def kept_result(function: Function, change: Overwriting) -> ast.Call | None:
     """The operation that gave the changed name its value, where that depends on weights and is kept."""
-    node = change.node.target if isinstance(change.node, ast.AugAssign) else _owner(change.node)
+    node = _changed(change.node)
     text = function.text + "".join(map(ast.unparse, function.node.decorator_list))
     if not isinstance(node, ast.Name) or change.is_layer or any(word in text for word in _NO_GRADIENT):
         return None
@@ -45,8 +46,25 @@ def _only_infers(function: Function) -> bool:
     return named and f".{function.name}(" not in text
 
 
-def _owner(node: ast.AST) -> ast.expr | None:
-    return node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+def written_into(function: Function) -> Iterator[Overwriting]:
+    """`weights[:, mask] = 0`, `gate[0] *= 2`: a part of a tensor is changed."""
+    changes: list[tuple[ast.stmt, ast.expr]] = [(line, line.targets[0]) for line in function.all(ast.Assign)]
+    changes += [(line, line.target) for line in function.all(ast.AugAssign)]
+    for node, target in changes:
+        if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+            yield Overwriting(target.value.id, node, "", True, False, False)
+
+
+def _changed(node: ast.AST) -> ast.expr | None:
+    """What a line changes: `x` of `x += 1`, `x[0] = 1` and `x.add_(1)`."""
+    match node:
+        case ast.Assign(targets=[ast.Subscript(value=whole)]) | ast.AugAssign(target=ast.Subscript(value=whole)):
+            return whole
+        case ast.AugAssign(target=target):
+            return target
+        case ast.Call(func=ast.Attribute(value=owner)):
+            return owner
+    return None
 
 
 def _operand(function: Function, call: ast.Call, context: Context) -> ast.expr | None:

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mlcheck.core.patterns import pattern
+from mlcheck.lint.nodes import before_methods
 from mlcheck.lint.sites.model import Call, Class, Function
 
 BATCH_SIZE = pattern(r"(?:batch(?:_?size)?|bsz?|b|B|n|N)|\w+\.(?:size\(0\)|shape\[0\])|len\(\w+\)")
+_SAME = ("contiguous", "clone", "detach")
 _SEVERAL = (2, 3, 4, 6)
 
 
@@ -28,14 +30,14 @@ def state_views(layer: Call, attributes: set[str]) -> Iterator[StateView]:
     `attributes` are those that hold the layer, as they are written. The states are followed into methods that the
     forward pass hands them to.
     """
-    forward = layer.cls.methods.get("forward") if layer.cls is not None else None
+    methods = layer.cls.methods.values() if layer.cls is not None else ()
     several = layer.constant("bidirectional", None, False) is True or layer.constant("num_layers", 2, 1) in _SEVERAL
-    if forward is None or forward.cls is None or not several:
-        return
-    states = _states(forward, attributes)
-    yield from _views(layer, forward, states, stores=1)
-    for function, names in _handed_on(forward, forward.cls, states):
-        yield from _views(layer, function, names, stores=0)
+    for method in methods if several else ():
+        states = _states(method, attributes)
+        if states and method.cls is not None:
+            yield from _views(layer, method, states, stores=1)
+            for function, names in _handed_on(method, method.cls, states):
+                yield from _views(layer, function, names, stores=0)
 
 
 def _states(forward: Function, attributes: set[str]) -> set[str]:
@@ -67,18 +69,37 @@ def _views(layer: Call, function: Function, states: set[str], stores: int) -> It
     for node in body:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or len(node.args) < 2:
             continue
-        owner = node.func.value
+        owner = _whole(node.func.value)
         if node.func.attr not in ("view", "reshape") or not isinstance(owner, ast.Name) or owner.id not in states:
             continue
         above = [name for name in names if name.id == owner.id and name.lineno < node.lineno]
-        if len(above) == stores and (_by_rows(node, owner.id) or _by_width(node, layer)):
-            yield StateView(function, node, owner.id, ", ".join(map(ast.unparse, node.args)))
+        if len(above) == stores and (_by_rows(node, owner.id, layer) or _by_width(node, layer)):
+            text = ast.unparse(node.func.value)
+            yield StateView(function, node, text, ", ".join(map(ast.unparse, node.args)))
 
 
-def _by_rows(node: ast.Call, owner: str) -> bool:
-    rows, *rest = map(ast.unparse, node.args)
+def _whole(node: ast.expr) -> ast.expr:
+    """`h` of `h.contiguous()`, `h[-2:]` and `h[:2]`, which still are several rows for each sample."""
+    node = before_methods(node, _SAME)
+    match node:
+        case ast.Subscript(value=whole, slice=ast.Slice(lower=None, upper=ast.Constant(value=int() as count))):
+            return whole if count > 1 else node
+        case ast.Subscript(
+            value=whole,
+            slice=ast.Slice(
+                lower=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as count)), upper=None, step=None
+            ),
+        ):
+            return whole if count > 1 else node
+    return node
+
+
+def _by_rows(node: ast.Call, owner: str, layer: Call) -> bool:
+    """`h.view(batch, -1)`, `h.view(batch, 2 * hidden)`."""
+    rows, width, *rest = node.args
     own = (f"{owner}.size(1)", f"{owner}.shape[1]")
-    return rest == ["-1"] and (rows in own or BATCH_SIZE.fullmatch(rows) is not None)
+    of_batch = ast.unparse(rows) in own or BATCH_SIZE.fullmatch(ast.unparse(rows)) is not None
+    return of_batch and not rest and (ast.unparse(width) == "-1" or _is_wider(width, layer))
 
 
 def _by_width(node: ast.Call, layer: Call) -> bool:

@@ -12,11 +12,13 @@ from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import OPEN, Call
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.scopes import Context
 from mlcheck.lint.values import split_of_name
 
 _LIGHTNING = ("lightning.", "pytorch_lightning.", "lightning_fabric.")
 _DECIDES = ("ModelCheckpoint", "EarlyStopping")
 _KEEPS = ("map", "filter", "select", "shuffle", "with_format", "remove_columns", "rename_column")
+_STEPS = 3
 _STOPPERS = ("EarlyStoppingCallback",)
 
 
@@ -92,8 +94,18 @@ def _is_of_hub(call: Call, data: ast.expr) -> bool:
     data = before_methods(data, _KEEPS)
     if not isinstance(data, ast.Subscript) or not isinstance(data.value, ast.Name):
         return False
-    bound = call.file.bindings(data.value.id, context)
-    texts = [ast.unparse(each.value) for each in bound if isinstance(each.value, ast.expr)]
-    loaded = any("load_dataset(" in text or "load_from_disk(" in text for text in texts)
     tested = isinstance(data.slice, ast.Constant) and data.slice.value == "test"
-    return tested and loaded and len(texts) == len(bound) and not any("train_test_split" in text for text in texts)
+    return tested and _is_loaded(call.file, data.value, context)
+
+
+def _is_loaded(file: File, table: ast.Name, context: Context, depth: int = _STEPS) -> bool:
+    """`raw = load_dataset(...)`, `table = raw.map(...)`, and split by hand nowhere between."""
+    bound = file.bindings(table.id, context)
+    values = [each.value for each in bound if isinstance(each.value, ast.expr)]
+    texts = [ast.unparse(value) for value in values]
+    if len(texts) < len(bound) or any("train_test_split" in text for text in texts):
+        return False
+    if any("load_dataset(" in text or "load_from_disk(" in text for text in texts):
+        return True
+    inner = before_methods(values[0], _KEEPS) if len(values) == 1 and depth > 0 else None
+    return isinstance(inner, ast.Name) and _is_loaded(file, inner, bound[0].context, depth - 1)
