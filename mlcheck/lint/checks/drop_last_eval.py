@@ -23,8 +23,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         fixed = "deepspeed" in loader.call.file.text
         if loader.split in ("val", "test") and not loader.trained and not loader.draws_itself and not fixed:
             alone = loader.call.constant("batch_size", 1, 1) == 1
-            endless = _is_endless(loader.call) or _is_gone_through_for_ever(loader)
-            if loader.call.constant("drop_last", 8, False) is True and not alone and not endless:
+            drops = loader.call.constant("drop_last", 8, False) is True and not alone
+            if drops and not _is_endless(loader.call) and not _is_gone_through_for_ever(loader):
                 yield Finding(_WHY, loader.call.place.location, help=_HOW)
     for call in facts.sites.calls(LOADER):
         yield from (Finding(_WHY, place.location, help=_HOW) for place in _in_branch_of_split(call))
@@ -69,10 +69,11 @@ def _is_endless(loader: Call) -> bool:
 def _is_gone_through_for_ever(loader: Loader) -> bool:
     """`while True: for batch in loader: yield batch`, and no other loop over it: it is there to be drawn from."""
     loops = [
-        (node, any(node in walk(each) for each in function.nodes if _is_for_ever(each)))
+        (node, any(node in walk(each) for each in function.all(ast.While) if _is_for_ever(each)))
         for function in loader.call.file.functions
-        for node in function.nodes
-        if isinstance(node, ast.For) and ast.unparse(node.iter) in loader.names
+        if "yield" in function.text
+        for node in function.all(ast.For)
+        if ast.unparse(node.iter) in loader.names
     ]
     return bool(loops) and all(endless for _, endless in loops)
 

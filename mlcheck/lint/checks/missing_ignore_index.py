@@ -8,10 +8,10 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Loss
 from mlcheck.lint.judging import losses_of
-from mlcheck.lint.nodes import before_methods, last_name
-from mlcheck.lint.sites import OPEN, Call, Class, Context, File, Sites
+from mlcheck.lint.nodes import last_name
+from mlcheck.lint.sites import OPEN, Call, Class, File, Sites
 from mlcheck.lint.sites.data.collating import padded_by_collate
-from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.data.copied_tokens import given_as_labels, tokenized_with_padding
 from mlcheck.lint.sites.layers.reaching_layers import comes_to
 from mlcheck.lint.values import Const, Object, traces_of
 
@@ -22,7 +22,6 @@ _PAD_TOKEN = pattern(r"pad_token_id|pad_id|PAD_ID")
 _ORDERS = pattern(
     r"view|reshape|flatten|permute|transpose|rearrange|movedim|swap|\.m?T\b|chunk|\[:, *\w+\]|\[(?:t|di|step|pos)\]"
 )
-_COPIES = 3
 _LOSSES = ("torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss")
 
 
@@ -108,27 +107,8 @@ def _copied_labels(sites: Sites) -> Iterator[Finding]:
     if any(True for _ in sites.mentioning(["-100", "DataCollator", "data_collator", "ignore_index"], tests=True)):
         return
     for file in sites.mentioning(["input_ids"]):
-        given = [
-            (word.value, context)
-            for calls in file.walk.calls.values()
-            for call, context in calls
-            for word in call.keywords
-            if word.arg == "labels"
-        ]
-        for function in file.functions:
-            given += [
-                (node.value, function.inner)
-                for node in function.nodes
-                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).endswith("['labels']")
-            ]
-            given += [
-                (value, function.inner)
-                for node in function.all(ast.Dict)
-                for key, value in zip(node.keys, node.values, strict=True)
-                if isinstance(key, ast.Constant) and key.value == "labels" and "'input_ids'" in ast.unparse(node)
-            ]
-        for labels, context in given:
-            tokenized = _tokenized(file, labels, context)
+        for labels, context in given_as_labels(file):
+            tokenized = tokenized_with_padding(file, labels, context)
             if tokenized is not None:
                 yield Finding(
                     "The labels are padded tokens, padding included: the model learns to predict padding",
@@ -136,34 +116,6 @@ def _copied_labels(sites: Sites) -> Iterator[Finding]:
                     help="set them to -100 where `attention_mask` is 0: `labels.masked_fill(mask == 0, -100)`",
                     related=(file.place(tokenized, context).location,),
                 )
-
-
-def _tokenized(file: File, labels: ast.expr, context: Context) -> ast.Call | None:
-    """The call of a tokenizer with padding whose `input_ids`, as they are, become the labels."""
-    node, context = source(file, labels, context)
-    if isinstance(node, ast.ListComp) and _copies_rows(node):
-        node, context = source(file, node.generators[0].iter, context)
-    for _ in range(_COPIES):
-        node, context = source(
-            file, before_methods(node, ("clone", "copy", "to", "cuda", "squeeze", "detach")), context
-        )
-    of_key = isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "'input_ids'"
-    if not isinstance(node, ast.Subscript | ast.Attribute) or not (of_key or getattr(node, "attr", "") == "input_ids"):
-        return None
-    made, _ = source(file, node.value, context)
-    made = before_methods(made, ("to", "cuda"))
-    if not isinstance(made, ast.Call) or "tok" not in ast.unparse(made.func).lower():
-        return None
-    padding = next((word.value for word in made.keywords if word.arg == "padding"), None)
-    padded = isinstance(padding, ast.Constant) and padding.value in (True, "longest", "max_length")
-    return made if padded else None
-
-
-def _copies_rows(node: ast.ListComp) -> bool:
-    """`[list(ids) for ids in rows]`, `[ids[:] for ids in rows]`."""
-    name = ast.unparse(node.generators[0].target)
-    plain = len(node.generators) == 1 and not node.generators[0].ifs
-    return plain and ast.unparse(node.elt) in (name, f"list({name})", f"{name}[:]", f"{name}.copy()")
 
 
 def _padded_targets(sites: Sites, losses: list[Loss]) -> Call | None:

@@ -15,7 +15,7 @@ from mlcheck.lint.sites.data.gone_over import trained_again
 from mlcheck.lint.sites.data.loaders import LOADER, loaders
 from mlcheck.lint.sites.data.one_pass import gone_over_once
 from mlcheck.lint.sites.iteration import iteration_of
-from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.origins import Origin, callers, origins
 from mlcheck.lint.sites.ranks import is_for_evaluation, owned
 from mlcheck.lint.values import split_of_name
 
@@ -45,7 +45,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     if told is None:
         return
     for call in calls:
-        if not shuffles(call) or is_for_evaluation(call) or _goes_over_it_once(call):
+        if not shuffles(call) or is_for_evaluation(call) or _goes_over_it_once(call) or _is_for_nobody(call):
             continue
         if any(samplers is None and _may_meet(facts.sites, teller.file, call.file) for teller, samplers in told):
             continue  # it may mean any
@@ -69,6 +69,19 @@ def _goes_over_it_once(call: Call) -> bool:
     """Whether it belongs to a program by itself that says nothing of training, such as one that takes statistics."""
     text = call.file.text
     return _GUARD.search(text) is not None and _TRAINS.search(text) is None
+
+
+def _is_for_nobody(call: Call) -> bool:
+    """Whether a function returns it, and nothing in sight calls that."""
+    function = call.function
+    returned = function is not None and any(
+        call.node in (line.value, *_choices(line.value)) for line in function.all(ast.Return)
+    )
+    return returned and function is not None and next(iter(callers(call.file.sites, function)), None) is None
+
+
+def _choices(node: ast.expr | None) -> tuple[ast.expr, ...]:
+    return (node.body, node.orelse) if isinstance(node, ast.IfExp) else ()
 
 
 def _goes_over_one_again(sites: Sites) -> bool:

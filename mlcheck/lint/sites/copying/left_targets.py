@@ -25,7 +25,8 @@ class LeftTargets(NamedTuple):
 
 def left_targets(file: File) -> Iterator[LeftTargets]:
     """`loss_fn(outputs, targets)` in `train`, and `loss_fn(inner, outputs)` in `validate`, which fetches them too."""
-    calls = [(function, call) for function in file.functions for call in function.all(ast.Call) if _is_loss(call)]
+    losing = [function for function in file.functions if _LOSS.search(function.text)]
+    calls = [(function, call) for function in losing for call in function.all(ast.Call) if _is_loss(call)]
     for function, call in calls:
         given = _names(call)
         for other, taken in calls:
