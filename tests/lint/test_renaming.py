@@ -43,6 +43,8 @@ ONLY_THE_NAME_TELLS |= {("trainer-contract", "        return loss\n\n\ndef run("
 ONLY_THE_NAME_TELLS |= {("partial-checkpoint", "def save(model, path):\n    torch.save(model.state_dict, path)")}
 ONLY_THE_NAME_TELLS |= {("parameter-not-in-optimizer", "critic_optimizer = optim.Adam(model.generator.parameters())")}
 ONLY_THE_NAME_TELLS |= {("loss-rewrapped", "loss = torch.tensor(np.mean(errors), requires_grad=True)  # error")}
+ONLY_THE_NAME_TELLS |= {("copied-line-unchanged", "total += loss_fn(inner, outputs).item()  # error")}
+ONLY_THE_NAME_TELLS |= {("loss-term-without-gradient", "found = F.one_hot(logits.argmax(1), num_classes).permute(")}
 # A field of what the library hands back, which has that name alone.
 ONLY_THE_NAME_TELLS |= {("accumulation-not-averaged", "answers.loss.backward()  # error")}
 # What a rule reads off the names themselves: what is swapped, what is timed, what a training step hands back, and

@@ -85,7 +85,7 @@ def _sums(function: Function) -> Iterator[tuple[ast.expr, Context]]:
         return
     for node in own_nodes(function.node):
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp() as value) if "loss" in name:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp() as value):
                 if f"{name}.backward(" in function.text or f"scale({name}).backward(" in function.text:
                     bound = [b for b in function.inner.scope.bindings.get(name, []) if b.value is value]
                     yield from ((value, each.context) for each in bound)
