@@ -23,7 +23,9 @@ def named(row: Row) -> object:
 
 @pytest.mark.parametrize("row", [row for row in TABLE if row.removed], ids=lambda row: f"{row.name}-{row.argument}")
 def test_what_is_removed_is_not_there_or_says_so(row: Row) -> None:
-    assert version(row.deprecated) <= version(row.removed) <= INSTALLED
+    assert version(row.deprecated) <= version(row.removed)
+    if version(row.removed) > INSTALLED:
+        pytest.skip(f"still there in the installed torch: it was removed in {row.removed}")
     found = named(row)
     if row.argument:
         assert row.argument not in inspect.signature(found).parameters  # type: ignore[arg-type]
