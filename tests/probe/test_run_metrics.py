@@ -124,9 +124,16 @@ def test_a_metric_of_any_size_of_which_nothing_is_left(name: str, end: float, ou
     assert check_validation(run, searched, None, None).outcome is outcome
 
 
-@pytest.mark.parametrize(("end", "outcome"), [(919.0, Outcome.WARN), (850.0, Outcome.PASS)])
-def test_an_error_in_other_units_than_the_loss(end: float, outcome: Outcome) -> None:
-    before, after = ([{"val_mae": value}] * 2 for value in (920.0, end))
+@pytest.mark.parametrize(
+    ("name", "start", "end", "outcome"),
+    [
+        ("val_mae", 920.0, 919.0, Outcome.WARN),
+        ("val_mae", 920.0, 850.0, Outcome.PASS),
+        ("error_rate", 0.01, 0.01, Outcome.PASS),  # of a rare class all are denied, before training and after
+    ],
+)
+def test_an_error_in_other_units_than_the_loss(name: str, start: float, end: float, outcome: Outcome) -> None:
+    before, after = ([{name: value}] * 2 for value in (start, end))
     run = ShortRun(steps=80, losses=[0.95**step for step in range(80)], backwards=80, before=before, after=after)
     run.on_training = before, after
     loss = LossFact("mse_loss", Location(), "", (8, 1), (8, 1), 1.0, 1.0, None, 1.0, False, 0.0, 1.0, 0.0)

@@ -73,11 +73,10 @@ def _goes_over_it_once(call: Call) -> bool:
 
 def _is_for_nobody(call: Call) -> bool:
     """Whether a function returns it, and nothing in sight calls that."""
-    function = call.function
-    returned = function is not None and any(
-        call.node in (line.value, *_choices(line.value)) for line in function.all(ast.Return)
-    )
-    return returned and function is not None and next(iter(callers(call.file.sites, function)), None) is None
+    returns = call.function.all(ast.Return) if call.function is not None else []
+    if call.function is None or not any(call.node in (line.value, *_choices(line.value)) for line in returns):
+        return False
+    return next(iter(callers(call.file.sites, call.function)), None) is None
 
 
 def _choices(node: ast.expr | None) -> tuple[ast.expr, ...]:

@@ -8,7 +8,7 @@ from statistics import fmean, pstdev
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
-from mlcheck.core.metric_names import best
+from mlcheck.core.metric_names import best, tells_what_is_amiss
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
@@ -117,6 +117,8 @@ def _stays(name: str, run: ShortRun) -> Finding | None:
     if (ends := _on_training(name, run)) is None or len(run.losses) < LONG or run.backwards > run.steps:
         return None
     pairs = [(b[name], a[name]) for b, a in zip(run.before, run.after) if name in b and name in a]
+    if tells_what_is_amiss(name) and max(ends) <= 1:
+        return None  # a share of wrong answers: of a rare class all are denied, before training and after
     first, last = _ends(run.losses)
     if not 0 < last < PART * first or not all(b > 0 and abs(a - b) < STILL * b for b, a in (*pairs, ends)):
         return None

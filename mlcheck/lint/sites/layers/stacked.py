@@ -9,10 +9,10 @@ from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import is_name, last_name
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.layers.softmax_layers import softmax_layer
 from mlcheck.lint.sites.model import Call, Class, Function
 
 _FUNCTIONS = ("torch.nn.functional.softmax", "torch.softmax")
-_LAYER = "torch.nn.Softmax"
 
 
 def over_samples_of_stack(cls: Class) -> Iterator[Place]:
@@ -38,12 +38,8 @@ def _given(cls: Class, forward: Function, node: ast.Call) -> ast.expr | None:
     own = own_attribute(node.func, forward)
     if isinstance(node.func, ast.Attribute) and node.func.attr == "softmax" and not name and not own:
         return node.func.value if call.constant("dim", 0) == 1 else None
-    sets = cls.attributes.get(own, [])
-    layer = sets[0][1].value if len(sets) == 1 else None
-    if not isinstance(layer, ast.Call) or cls.file.called(layer, sets[0][1].context) != _LAYER:
-        return None
-    over = Call(cls.file, layer, sets[0][1].context).constant("dim", 0)
-    return node.args[0] if over == 1 and len(node.args) == 1 else None
+    layer = softmax_layer(call)
+    return node.args[0] if layer is not None and layer.constant("dim", 0) == 1 else None
 
 
 def _parts(forward: Function, stack: Call) -> list[ast.expr]:
