@@ -1,17 +1,14 @@
-"""Whether a signal gets through a fresh model: dead and saturated units, depth, activations, dropout, norms."""
+"""Whether a signal gets through a fresh model: dead and saturated units, depth, activations, dropout."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from probe_programs import ask, classes, cross_entropy, mlp, on_classes, says, trial_of
+from probe_programs import ask, mlp, on_classes, says
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
-from mlcheck.trial.planned import Planned
 
 
 def deep(depth: int, bend: type[nn.Module], width: int = 32) -> nn.Sequential:
@@ -231,54 +228,6 @@ def test_dropout_rates(rate: float, outcome: Outcome) -> None:
     says(ask("dropout-too-strong", on_classes(nn.Sequential(*mlp(), nn.Dropout(rate)))), outcome)
 
 
-@pytest.mark.parametrize(
-    ("momentum", "outcome"),
-    [(1.0, Outcome.WARN), (0.0, Outcome.WARN), (0.1, Outcome.PASS), (0.01, Outcome.PASS), (None, Outcome.PASS)],
-)
-def test_momentum_of_batch_norm(momentum: float | None, outcome: Outcome) -> None:
-    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16, momentum=momentum), nn.ReLU(), nn.Linear(16, 5))
-    says(ask("batch-norm-forgets", on_classes(model)), outcome)
-
-
-@pytest.mark.parametrize(
-    ("momentum", "batches", "outcome"),
-    [(1e-3, 400, Outcome.WARN), (1e-3, 4000, Outcome.PASS), (0.1, 3, Outcome.PASS), (1e-3, 0, Outcome.PASS)],
-)
-def test_statistics_that_have_not_arrived_when_the_run_ends(momentum: float, batches: int, outcome: Outcome) -> None:
-    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16, momentum=momentum), nn.ReLU(), nn.Linear(16, 5))
-    trial = on_classes(model)
-    trial.planned = Planned(batches, "batches", "the config's max_length") if batches else None
-    says(ask("batch-norm-forgets", trial), outcome)
-
-
-@pytest.mark.parametrize(("resets", "outcome"), [(True, Outcome.WARN), (False, Outcome.PASS)])
-def test_statistics_that_every_step_resets(resets: bool, outcome: Outcome) -> None:
-    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 5))
-
-    def loss(net: nn.Module, batch: Any) -> Tensor:
-        for module in net.modules():
-            if resets and isinstance(module, nn.BatchNorm1d):
-                module.reset_running_stats()
-        return cross_entropy(net, batch)
-
-    says(ask("batch-norm-forgets", trial_of(model, classes(8), loss)), outcome)
-
-
-@pytest.mark.parametrize(("first", "outcome"), [(0.1, Outcome.PASS), (0.0, Outcome.WARN)])
-def test_a_second_pass_for_one_update_leaves_the_statistics_alone(first: float, outcome: Outcome) -> None:
-    """As sharpness-aware minimisation does; the momentum stays at 0 until the next step."""
-    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16, momentum=0.0), nn.ReLU(), nn.Linear(16, 5))
-
-    def twice(net: nn.Module, batch: Any) -> Tensor:
-        norm: Any = net.get_submodule("1")
-        norm.momentum = first
-        loss = cross_entropy(net, batch)
-        norm.momentum = 0.0
-        return loss + cross_entropy(net, batch)
-
-    says(ask("batch-norm-forgets", trial_of(model, classes(8), twice)), outcome)
-
-
 @pytest.mark.parametrize(("std", "outcome"), [(1e-7, Outcome.WARN), (3e-3, Outcome.PASS)])
 def test_weights_that_begin_next_to_zero(std: float, outcome: Outcome) -> None:
     model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 5))
@@ -291,55 +240,6 @@ def test_a_last_layer_that_begins_at_zero() -> None:
     model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 5))
     nn.init.zeros_(model[2].weight)
     assert ask("signal-fades-with-depth", on_classes(model, batches=3)).outcome is not Outcome.WARN
-
-
-@pytest.mark.parametrize(("filled", "outcome"), [(False, Outcome.WARN), (True, Outcome.PASS)])
-def test_a_batch_norm_frozen_before_it_saw_a_batch(filled: bool, outcome: Outcome) -> None:
-    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 5))
-    if filled:
-        model(classes(8)[0][0])
-
-    def frozen(net: nn.Module, batch: Any) -> Tensor:
-        net.get_submodule("1").eval()
-        return cross_entropy(net, batch)
-
-    says(ask("batch-norm-forgets", trial_of(model, classes(8), frozen)), outcome)
-
-
-class OwnNorm(nn.Module):
-    """Batch norm over the last dimension, with buffers of its own; `keeps` as torch's functional form takes it."""
-
-    def __init__(self, keeps: str, learns: bool = True) -> None:
-        super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(16), learns), nn.Parameter(torch.zeros(16), learns)
-        self.register_buffer("mean", torch.full((16,), 0.5 if keeps == "loaded" else 0.0))
-        self.register_buffer("variance", torch.ones(16))
-        self.keeps = keeps
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.keeps == "by hand" and self.training:
-            self.mean.lerp_(x.detach().mean(0), 0.1)
-        training = self.training and self.keeps == "training"
-        return F.batch_norm(x, self.mean, self.variance, self.weight, self.bias, training=training)
-
-
-@pytest.mark.parametrize(
-    ("norm", "outcome"),
-    [
-        (OwnNorm("nothing"), Outcome.WARN),
-        (OwnNorm("training"), Outcome.SKIP),
-        (OwnNorm("by hand"), Outcome.SKIP),
-        (OwnNorm("loaded"), Outcome.SKIP),
-        (OwnNorm("nothing", learns=False), Outcome.SKIP),
-    ],
-)
-def test_batch_norm_of_the_programs_own_that_never_sees_a_batch(norm: OwnNorm, outcome: Outcome) -> None:
-    model = nn.Sequential(nn.Linear(8, 16), norm, nn.ReLU(), nn.Linear(16, 5))
-    verdict = ask("batch-norm-forgets", on_classes(model))
-    assert verdict.outcome is outcome, verdict.summary
-    if outcome is Outcome.WARN:
-        assert verdict.findings[0].location.path.endswith("test_signal_probes.py")
-        assert "training=True" in verdict.summary
 
 
 @pytest.mark.parametrize(("bend", "depth", "outcome"), [(nn.GELU, 4, Outcome.PASS), (nn.Sigmoid, 12, Outcome.FAIL)])
