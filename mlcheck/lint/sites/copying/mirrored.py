@@ -12,7 +12,7 @@ from mlcheck.lint.sites.lines import Lines
 
 _NAME = pattern(r"[A-Za-z_]\w*")
 _SIDE = pattern(r"(?<![A-Z])[AB]+(?![A-Za-z])|(?<![^\W_])[ab]+(?![^\W_])")  # of `netG_AB`, `disA`, `gen_a`
-_ASSIGNS = pattern(r"^[ \t]*[\w.]*?(?:(?<![A-Z])B(?![A-Za-z])|(?<=_)b(?![^\W_]))[\w.]*[ \t]*\+?=[^=]", re.MULTILINE)
+_ASSIGNS = pattern(r"(?:B(?<![A-Z]B)(?![A-Za-z])|_b(?![^\W_]))[\w.]*[ \t]*\+?=[^=]")
 _EXCHANGED = str.maketrans("ABab", "BAba")
 _NEAR = 12
 

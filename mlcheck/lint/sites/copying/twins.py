@@ -80,8 +80,9 @@ def _rare_twins(text: str) -> set[str]:
     counts = Counter(_NAME.findall(text))
     shared = Counter(stem for name in counts for stem in _stems(name))
     common = Counter(stem for name, count in counts.items() if count > 1 for stem in _stems(name))
-    rare = (name for name, count in counts.items() if count <= _RARE and not _SIZES.search(name))
-    return {name for name in rare if any(common[stem] and shared[stem] > 1 for stem in _stems(name))}
+    rare = (name for name, count in counts.items() if count <= _RARE)
+    paired = (name for name in rare if any(stem in common and shared[stem] > 1 for stem in _stems(name)))
+    return {name for name in paired if not _SIZES.search(name)}
 
 
 @lru_cache(65_536)

@@ -17,9 +17,9 @@ from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 from mlcheck.lint.sites.training.hard_values import LOSS, Gradients
 
-_SAYS_DECISION = pattern(
-    r"[<>]=? ?(?:0?\.\d|self\.\w*thr|thr)|argmax\(|\.round\(|torch\.round\(|\.g[te]\(|\bmax\(|\.indices\b"
-)
+_DECIDES = ("argmax(", ".round(", ".gt(", ".ge(", ".indices")
+_MAXIMUM = pattern(r"max\((?<!\wmax\()")  # begins with a word, not with `\b`: that is tried at every character
+_COMPARES = pattern(r"[<>]=? ?(?:0?\.\d|self\.\w*thr|thr)")
 
 
 class HardTerm(NamedTuple):
@@ -39,7 +39,7 @@ def hard_terms(sites: Sites) -> Iterator[HardTerm]:
         return
     told = set()
     for file in sites.mentioning(["loss", "Loss"]):
-        for function in file.functions if deciding.search(file.text) or _SAYS_DECISION.search(file.text) else ():
+        for function in file.functions if deciding.search(file.text) or _says_decision(file.text) else ():
             for value, context in _sums(function):
                 for term in _hard(function, value, context, deciding):
                     if term.decision.spot not in told:
@@ -51,11 +51,18 @@ def _deciding(sites: Sites) -> re.Pattern[str] | None:
     """The names of the functions that decide something, and of the classes whose `forward` does."""
     names = set()
     for file in sites.mentioning(["argmax", "round", ">", "max", "indices", "gt", "ge"]):
-        for function in file.functions if _SAYS_DECISION.search(file.text) else ():
-            if _SAYS_DECISION.search(function.text):
+        for function in file.functions if _says_decision(file.text) else ():
+            if _says_decision(function.text):
                 of_class = function.cls is not None and function.name == "forward"
                 names.add(function.cls.name if of_class and function.cls is not None else function.name)
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})\b") if names else None
+
+
+def _says_decision(text: str) -> bool:
+    """Whether it takes a maximum, rounds, or compares with a threshold."""
+    if any(word in text for word in _DECIDES) or _MAXIMUM.search(text):
+        return True
+    return (">" in text or "<" in text) and _COMPARES.search(text) is not None
 
 
 def _hard(function: Function, value: ast.expr, context: Context, deciding: re.Pattern[str]) -> Iterator[HardTerm]:
