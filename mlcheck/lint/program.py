@@ -69,7 +69,8 @@ def _returns(node: ast.stmt) -> bool:
     return False
 
 
-_HANDLED = pattern(r"(?:\bin \(?|\w\()self\.(\w+)\b(?! ?[*/%<>-])|\bself\.(?=\w+ ?[\[(.])(\w+)")
+_GIVEN = r"(?:(?<=\bin self\.)|(?<=\bin \(self\.)|(?<=\w\(self\.))"
+_HANDLED = pattern(rf"self\.(?:{_GIVEN}(\w+)\b(?! ?[*/%<>-])|(?<=\bself\.)(?=\w+ ?[\[(.])(\w+))")
 _WITH_LAYERS = pattern(r"\btorch\.nn\b|\bfrom torch import[^\n]*\bnn\b")
 _NO_MODULES = sys.stdlib_module_names | {"?", "torch", "builtins", "numpy"}
 

@@ -33,3 +33,19 @@ def test_every_pattern_of_lint_can_be_compiled() -> None:
     found = [value for module in lint for value in vars(module).values() if isinstance(value, type(pattern("")))]
     assert len(found) > 50
     assert all(each.flags for each in found)
+
+
+@pytest.mark.parametrize("text", ["a gamma here", "discounted", "gam_ma", ""])
+def test_words_change_nothing_but_the_time(text: str) -> None:
+    named, plain = pattern(r"gamma\b|discount", words=["gamma", "discount"]), pattern("gamma|discount")
+    assert bool(named.search(text)) == bool(re.search(r"gamma\b|discount", text))
+    assert bool(plain.search(text)) == bool(re.search("gamma|discount", text))
+    assert plain.findall(text) == re.findall("gamma|discount", text)
+
+
+def test_bounds_are_kept_where_words_are_named() -> None:
+    plain = pattern("gamma|discount")
+    found = plain.search("gamma discount", 1)
+    assert found is not None
+    assert found[0] == "discount"
+    assert plain.search("gamma discount", 1, 4) is None

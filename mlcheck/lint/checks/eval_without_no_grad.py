@@ -16,12 +16,15 @@ from mlcheck.lint.judging import (
     tests_of_code,
 )
 from mlcheck.lint.nodes import is_name, last_name, loads, stores, walk
+from mlcheck.lint.sites import File
 from mlcheck.lint.sites.evaluation.answers import is_decided, read_as_array
 from mlcheck.lint.sites.evaluation.collecting import collects
 from mlcheck.lint.sites.evaluation.without_gradients import asks_for_gradients, stops_by_itself
+from mlcheck.lint.words import lines_with
 
 LOOKS_AT = "model call"
 _LEAF = pattern(r"requires_grad_\((?:True)?\)|requires_grad ?= ?True|stop_gradient ?= ?False")
+_LEAVES = ("requires_grad", "stop_gradient")
 _OTHERS = pattern(r"^import (?:paddle|mindspore|jittor)\b", re.MULTILINE)
 _ASKS = ("backward", "autograd", "requires_grad", "enable_grad", "functional_call", "jacrev", "vjp")
 _GRAPH = ("grad_fn", "next_functions")
@@ -145,6 +148,10 @@ def _around(facts: Facts, forward: Forward) -> list[ast.stmt | ast.expr]:
     return [each for each in functions if each.lineno <= getattr(node, "lineno", 0) <= (each.end_lineno or 0)]
 
 
+def _has_leaves(file: File) -> bool:
+    return any(_LEAF.search(line) for word in _LEAVES for line in lines_with(word, file.text))
+
+
 def _takes_leaves(facts: Facts, forward: Forward) -> bool:
     """Whether an input was told to collect gradients in this function, or the graph itself is read there."""
     node = forward.place.node
@@ -154,7 +161,7 @@ def _takes_leaves(facts: Facts, forward: Forward) -> bool:
     around = _around(facts, forward)
     if around and any(word in file.module.text_of(around[0]) for word in _GRAPH):
         return True
-    if not _LEAF.search(file.text):
+    if not file.sites.once_of(_has_leaves, file):
         return False
     given = {part.id for arg in node.args for part in walk(arg) if isinstance(part, ast.Name)}
     for statement in walk(around[-1]) if around else ():

@@ -27,7 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     seen = facts.sites.seen
     seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(WORDS, tests=True):
-        if not _SUSPECT.search(file.text):
+        if not any(_SUSPECT.search(line) for word in WORDS for line in _around(word, file.text)):
             continue
         for node, context in file.walk.comparisons:
             if _is_tensor_compared(file, node, context):
@@ -47,6 +47,17 @@ def check(facts: Facts) -> Iterator[Finding]:
                     file.place(node, context).location,
                     help="ask `math.isnan(x)`, `torch.isnan(x).any()` or `not math.isfinite(x)`",
                 )
+
+
+def _around(word: str, text: str) -> Iterator[str]:
+    """The lines in which the word stands, each with the one above it."""
+    place = text.find(word)
+    while place >= 0:
+        end = text.find("\n", place)
+        end = len(text) if end < 0 else end
+        above = text.rfind("\n", 0, place)
+        yield text[text.rfind("\n", 0, max(above, 0)) + 1 : end]
+        place = text.find(word, end)
 
 
 def _is_tensor_compared(file: File, node: ast.Compare, context: Context) -> bool:

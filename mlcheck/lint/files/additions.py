@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Collection, Iterator, Sequence
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import is_name, walk
 
-_REPEATED = pattern(r"^[ \t]*(\w+) = \1 [+/] ", re.MULTILINE)
+_SUM = pattern(r" = (\w+) [+/] ")
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -19,12 +18,17 @@ def write_additions(tree: ast.Module, text: str) -> None:
 
     Of a tensor the two differ: `x += y` overwrites what others may still hold.
     """
-    scopes: list[ast.AST] = [tree] if _REPEATED.search(text) else []
+    scopes: list[ast.AST] = [tree] if _repeats(text) else []
     for scope in scopes:
         own = list(_own(scope, scopes))
         if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
             added = {name for line in own if (name := _added(line))} - _parameters(scope)
             _rewrite(scope, {name for name in added if _is_total(own, name)})
+
+
+def _repeats(text: str) -> bool:
+    """Whether `total = total + ` stands there, or may."""
+    return any(text.endswith(found[1], 0, found.start()) for found in _SUM.finditer(text))
 
 
 def _parameters(scope: ast.AST) -> set[str]:

@@ -16,7 +16,7 @@ _MODED = ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "BatchNorm", "SyncBa
 _DRAWS = pattern(
     r"\b(?:rand\w*|normal_?|bernoulli\w*|multinomial|gumbel\w*|rsample|(?<!self\.)(?!batch_norm)\w+_norm)\("
 )
-_DROPS = pattern(r"dropout\(|\.dropout")
+_DROPS = pattern(r"dropout\(|\.dropout", words=["dropout"])
 _DROPS_SOME = pattern(r"\bdrop\w*\(")
 _OWN = pattern(r"\bself\.(\w+)")
 _CALLED = pattern(r"\bself\.(\w+) ?[\[(.]")

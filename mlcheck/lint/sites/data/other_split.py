@@ -28,7 +28,10 @@ def loaders_of_other_split(file: File) -> Iterator[OtherSplit]:
     """`val_loader = DataLoader(test_set)`, beside a `val_set` that nothing reads."""
     for scope, context in file.scopes() if "Loader(" in file.text else ():
         bound = context.scope.bindings
-        for name in bound:
+        loaders = [
+            name for name in bound if split_of_name(name) and any(_is_loader(each.value) for each in bound[name])
+        ]
+        for name in loaders:
             for data in _made_of(scope, name):
                 split = split_of_name(name)
                 siblings = [other for other in bound if _stem(other) == _stem(data) and split_of_name(other) == split]
@@ -99,12 +102,16 @@ def _is_part(scope: ast.AST, name: str) -> bool:
 
 def _made_of(scope: ast.AST, name: str) -> list[str]:
     """The names of the data that a loader is made of, where it is made once."""
-    lines = _assignments(scope, name) if split_of_name(name) else []
+    lines = _assignments(scope, name)
     call = lines[0].value if len(lines) == 1 else None
-    if not isinstance(call, ast.Call) or not last_name(call.func).endswith("Loader"):
+    if not isinstance(call, ast.Call) or not _is_loader(call):
         return []
     given = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "dataset")]
     return [node.id for node in given if isinstance(node, ast.Name)]
+
+
+def _is_loader(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func).endswith("Loader")
 
 
 def _call_of(scope: ast.AST, name: str, data: str) -> ast.AST:

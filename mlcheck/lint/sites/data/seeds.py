@@ -4,6 +4,7 @@ import re
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.words import lines_with
 
 TORCH = pattern(r"manual_seed\(")
 NUMPY = pattern(r"\b(?:np|numpy)\.random\.seed\(")
@@ -13,6 +14,14 @@ HELPERS = pattern(r"\b(seed_everything|set_seed|fix_seed|seed_all|set_random_see
 
 def seeds(sites: Sites, wanted: re.Pattern[str], helpers: bool = True) -> bool:
     """Whether a generator is seeded, or a helper that the program has from elsewhere may do so."""
-    texts = [file.text for file in sites.files.values()]
-    own = {defined.node.name for file in sites.files.values() for defined in file.walk.defined}
-    return any(wanted.search(text) or (helpers and set(HELPERS.findall(text)) - own) for text in texts)
+    files = list(sites.mentioning(["seed"], tests=True))
+    if any(wanted.search(file.text) for file in files):
+        return True
+    return helpers and sites.once(_borrows_helper)
+
+
+def _borrows_helper(sites: Sites) -> bool:
+    files = list(sites.mentioning(["seed"], tests=True))
+    own = {defined.node.name for file in files for defined in file.walk.defined}
+    named = {name for file in files for line in lines_with("seed", file.text) for name in HELPERS.findall(line)}
+    return not named <= own

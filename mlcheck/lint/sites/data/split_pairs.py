@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.model import Class, Function
 from mlcheck.lint.values import split_of_name
+from mlcheck.lint.words import lines_with
 
 _SPLITS = ("train", "val", "valid", "validation", "test", "eval", "dev")
 
@@ -31,12 +32,15 @@ def attribute_pairs(cls: Class) -> Iterator[tuple[str, str]]:
     """`self.val_loader` and `self.train_loader`, the first only ever set, or asked for its length."""
     for names in alike(cls.attributes):
         for unread, other in (names, names[::-1]):
-            texts = [file.text for file in cls.file.sites.mentioning([unread], tests=True)]
+            if split_of_name(unread) == split_of_name(other):
+                continue
             said = re.compile(rf"(?<!len\(self)\.{unread}\b|[\"']{unread}[\"']")
+            files = cls.file.sites.mentioning([unread], tests=True)
+            lines = [line for file in files for line in lines_with(unread, file.text)]
             given = [assigned.value for _, assigned in cls.attributes[unread] if assigned.value is not None]
-            spoken = sum(len(said.findall(text)) for text in texts)
+            spoken = sum(len(said.findall(line)) for line in lines)
             spoken -= sum(len(said.findall(ast.unparse(value))) for value in given)  # `self.x = args.x`
-            if split_of_name(unread) != split_of_name(other) and spoken == len(cls.attributes[unread]):
+            if spoken == len(cls.attributes[unread]):
                 yield unread, other
 
 

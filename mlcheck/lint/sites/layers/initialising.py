@@ -10,7 +10,8 @@ from mlcheck.lint.sites.layers.modules import text_of
 from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.words import occurrences
 
-FILLS = pattern(r"\binit\.\w+_\(|\b(?:xavier|kaiming|trunc_normal|orthogonal)\w*_\(|\.weight(?:\.data)?\.\w+_\(")
+_FILLED = r"\binit\.\w+_\(|\b(?:xavier|kaiming|trunc_normal|orthogonal)\w*_\(|\.weight(?:\.data)?\.\w+_\("
+FILLS = pattern(_FILLED, words=["_("])
 
 
 def applies(node: ast.expr, init: Function) -> bool:

@@ -18,7 +18,7 @@ from mlcheck.lint.sites.scopes import Context
 _TYPOS = ("require_grad", "requires_gard", "requiresgrad")
 _FRESH = frozenset(f"torch.{name}" for name in ("zeros", "ones", "empty", "full", "arange", "tensor", "rand", "randn"))
 _MOVED = ("float", "double", "half", "long", "to", "cuda", "unsqueeze", "view", "reshape")
-_NEARLY = pattern(rf"\b(?:{'|'.join(_TYPOS)}|requires?_grads|trainable)\b")
+_NEARLY = pattern(rf"\b(?:{'|'.join(_TYPOS)}|requires?_grads|trainable)\b", words=["require", "trainable"])
 """What is written for `requires_grad`, by slip or as other libraries call it."""
 
 
