@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,27 @@ from mlcheck.trial.tensors import same_bits
 
 def seed_all(seed: int) -> None:
     """Python's, numpy's and torch's global random numbers, on every device."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
+    seed_sample(seed)
+    if torch.cuda.is_initialized() or _has_devices():  # type: ignore[no-untyped-call]
+        torch.manual_seed(seed)
 
 
 def seed_sample(seed: int) -> None:
-    """The same for one sample of a data set, on the CPU: torch's own takes milliseconds."""
+    """The same for one sample of a data set, on the CPU."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.default_generator.manual_seed(seed)
+
+
+@cache
+def _has_devices() -> bool:
+    """Whether torch can draw anywhere but on the CPU.
+
+    If not, `torch.manual_seed` notes the call stack for each device that may yet come, which takes as long as a step.
+    CUDA devices are counted, not asked: that would begin CUDA before the program has chosen its devices.
+    """
+    built_for = torch.accelerator.current_accelerator()
+    return built_for is not None and (built_for.type != "cuda" or torch.cuda.device_count() > 0)
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -188,24 +188,26 @@ class _Scene:
         self._trial, self._batch, self._intervene = trial, batch, intervene
         self.calls: list[LossCall] = []
         self.contributing: list[LossCall] = []
+        self.inputs: list[Tensor] = []
         self.whole = True
         self.walked = 0
 
     def step(self, index: int) -> None:
         losses = LossWatch(keep_dropout=False, keep_results=index == 0)
         modules = ModuleWatch(self._intervene, self._walk if index == 0 else None)
+        first_or_changed = modules if index == 0 or self._intervene else nullcontext()  # to watch takes its time
         gradients = GradientWatch([], (lambda root: self._trace(root, losses)) if index == 0 else None)
         seed_all(_SEED)
-        with losses, modules, gradients:
+        with losses, first_or_changed, gradients:
             self._trial.train_step(map_tensors(self._batch, torch.Tensor.clone), index)
         self.calls = losses.calls
         for call in self.calls:
             call.result = None
         self.gradients, self.backwards = gradients, gradients.backwards
         self.root = float(sum(float(backward.root.sum()) for backward in self.backwards))
-        self.inputs = [
-            tensor for call in modules.calls[:1] for _, tensor in leaves((call.args, call.kwargs)) if tensor.numel()
-        ]
+        if index == 0:
+            given = [leaves((call.args, call.kwargs)) for call in modules.calls[:1]]
+            self.inputs = [tensor for found in given for _, tensor in found if tensor.numel()]
 
     def _walk(self, module: nn.Module, output: Any) -> None:
         """How many steps a recurrent layer takes, one after the other."""
