@@ -43,7 +43,7 @@ def evaluates(forward: Forward) -> bool:
     if forward.split in ("val", "test") or held_out:
         return not _trains(forward) or _is_whole_set(forward)
     if _stands_in_evaluation(forward) and not _just_made(forward) and not _tries(forward):
-        return not _trains(forward)
+        return not _trains(forward) and not _is_part_of_step(forward)
     if forward.grad.kind != "off" or any(loop.trains or loop.split == "train" for loop in forward.loops):
         return False  # over training data it is for what is kept of them, such as the means of classes
     if forward.functions and re.search("loss|train", forward.functions[-1].lower()):
@@ -75,6 +75,12 @@ def _stands_in_evaluation(forward: Forward) -> bool:
         return False
     inside = forward.functions[forward.functions.index(around) + 1 :]
     return all(split_of_name(name) != "train" for name in inside)  # `test_consistency` of `training_step`
+
+
+def _is_part_of_step(forward: Forward) -> bool:
+    """`predict_poses(batch)`, called where training data is gone over: a part of the model, named for what it gives."""
+    words = {word for name in forward.functions for word in name.lower().split("_") if word in _VERBS}
+    return words <= {"predict", "infer"} and any(loop.split == "train" for loop in forward.loops)
 
 
 def _tries(forward: Forward) -> bool:

@@ -83,7 +83,10 @@ class Store:
 
 
 def _is_about(key: Key, first: int) -> bool:
+    """Whether a cell is of such an object, or says what an older one became a part of."""
     owner = key[1] if len(key) > 1 else None
+    if key[0] == "parents":
+        return True
     if isinstance(owner, tuple) and len(owner) == 2:
         owner = owner[1]
     return isinstance(owner, int) and owner >= first

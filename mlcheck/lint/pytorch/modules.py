@@ -92,7 +92,7 @@ def is_entered(m: Machine, module: Object, info: FunctionInfo, name: str) -> boo
     """
     if m.inside_module or not modes.is_module(module) or name in modes.OUTSIDE or name.startswith("__"):
         return False
-    if module.cls is None or frameworks.owner_of(module.cls):
+    if module.cls is None or (frameworks.owner_of(module.cls) and name != "forward"):
         return False
     line = [base.methods[name] for base in module.cls.mro if name in base.methods] or [info]
     return all(frame.bound is not module for frame in m.frames) and all(map(m.relevance.is_quiet, line))
