@@ -249,7 +249,12 @@ def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST)
 
 def _after_unknown(m: Machine, module: Object, between: Symbol, node: ast.AST) -> Value:
     """What the last layer makes of what the layers before it, which are not all known, leave."""
-    last = containers.tail(m, module)
+    return _after(m, containers.tail(m, module), between, node)
+
+
+def _after(m: Machine, last: Value | None, between: Symbol, node: ast.AST) -> Value:
+    if isinstance(last, Select):
+        return Select(last.key, _after(m, last.then, between, node), _after(m, last.other, between, node))
     if not isinstance(last, Object) or last.cls is not None:
         return between
     kind = last.type.rpartition(".")[2]
