@@ -72,8 +72,14 @@ def _is_parameter(value: Value) -> bool:
 
 
 def _inside(m: Machine, module: Object) -> list[Value]:
+    """What a module holds; of what a condition chooses, either."""
     found: list[Value] = []
-    for child in modes.known_children(m, module):
+    todo = modes.known_children(m, module)
+    while todo:
+        child = todo.pop(0)
+        if isinstance(child, Select):
+            todo[:0] = [child.then, child.other]
+            continue
         items = m.store.get(("items", child.id)) if isinstance(child, Object) and not modes.is_module(child) else None
         found.extend(items.items if isinstance(items, Tuple) else [child])
     return found
