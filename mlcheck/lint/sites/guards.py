@@ -34,6 +34,16 @@ def told_conditions(file: File, context: Context) -> list[ast.expr]:
     return [source(file, test, context)[0] for test in conditions(context)]
 
 
+def asked_alike(one: Call | None, other: Call | None) -> bool:
+    """Whether both stand under tests for the same word, `kind == "cyclic"` and `kind != "cyclic"`: which meet, is open."""
+    words = [
+        {node.value for test in conditions(call.context) for node in walk(test) if isinstance(node, ast.Constant)}
+        for call in (one, other)
+        if call is not None
+    ]
+    return len(words) == 2 and any(isinstance(word, str) for word in words[0] & words[1])
+
+
 def on_failure(context: Context) -> bool:
     """Whether it stands in an `except` block: what runs out of memory, not what runs in every turn."""
     return any(outer.kind == "try" and outer.arm == "handler" for outer in context.outwards())
