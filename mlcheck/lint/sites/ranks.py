@@ -10,6 +10,7 @@ from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.blocks import straight
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.latest import reaching
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.project import Sites
@@ -95,8 +96,11 @@ def _names_process(file: File, test: ast.expr) -> bool:
     spawned = {last_name(call.argument("fn", 0)) for call in file.calls("spawn")}
     started = [each.node.args.args[:1] for each in file.functions if each.name in spawned]
     names |= {first.arg for arguments in started for first in arguments}
-    parts = (part for part in walk(test) if isinstance(part, ast.Name | ast.Attribute))
-    return any(ast.unparse(part) in names for part in parts)
+    wraps = [call for call in file.sites.calls(DDP) if call.file is file]
+    devices = [part for call in wraps for part in walk(call.argument("device_ids", 1) or ast.Pass())]
+    own = {last_name(part) for part in devices} - {""}
+    parts = [part for part in walk(test) if isinstance(part, ast.Name | ast.Attribute)]
+    return any(ast.unparse(part) in names or last_name(part) in own for part in parts)
 
 
 def is_guarded(file: File, context: Context) -> bool:
@@ -160,9 +164,13 @@ def runs_on_every_rank(sites: Sites, call: Call, depth: int = _DEPTH) -> bool:
 
 
 def _given_to(loader: Call, sampler: Call) -> tuple[str, ...]:
-    """The names of a loader that is made with the sampler right in its arguments."""
-    inside = any(word.value is sampler.node for word in loader.node.keywords)
-    return loader.file.names_given(loader.node) if inside else ()
+    """The names of a loader that is given the sampler."""
+    given = [word.value for word in loader.node.keywords if word.arg == "sampler"]
+    held = [
+        each for name in given if isinstance(name, ast.Name) for each in reaching(loader.file, name, loader.context)
+    ]
+    meant = sampler.node in (*given, *(binding.value for binding in held))
+    return loader.file.names_given(loader.node) if meant else ()
 
 
 def is_for_evaluation(sampler: Call) -> bool:

@@ -28,7 +28,9 @@ def read_after(function: _Function, node: ast.AST, name: str) -> ast.Name | None
 def reads_sizes_alone(nodes: Sequence[ast.AST], call: ast.Call) -> bool:
     """Whether these lines ask what a call returned for its sizes, and for nothing else: `model(x).shape[1]`."""
     asked = {id(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr in _SIZES}
-    asked |= {id(node.args[0]) for node in nodes if isinstance(node, ast.Call) and is_name(node.func, "len") and node.args}
+    asked |= {
+        id(node.args[0]) for node in nodes if isinstance(node, ast.Call) and is_name(node.func, "len") and node.args
+    }
     targets = [node.targets[0] for node in nodes if isinstance(node, ast.Assign) and node.value is call]
     reads = list(reads_of(nodes, targets[0].id)) if len(targets) == 1 and isinstance(targets[0], ast.Name) else []
     return id(call) in asked or (bool(reads) and all(id(read) in asked for read in reads))
