@@ -186,7 +186,7 @@ def _weighs(call: Call) -> bool:
 
 
 def _are_weights(call: Call, node: ast.expr | None) -> bool:
-    """Attention over attention: what is weighed are weights again, which sum to one along what the product sums over."""
+    """Attention over attention: what is weighed are weights again, which sum to one along what the product sums."""
     context = call.context
     for _ in range(8):
         if node is None:

@@ -35,7 +35,7 @@ def told_conditions(file: File, context: Context) -> list[ast.expr]:
 
 
 def asked_alike(one: Call | None, other: Call | None) -> bool:
-    """Whether both stand under tests for the same word, `kind == "cyclic"` and `kind != "cyclic"`: which meet, is open."""
+    """Whether both stand under tests for one word, `kind == "cyclic"` and `kind != "cyclic"`: which meet, is open."""
     words = [
         {node.value for test in conditions(call.context) for node in walk(test) if isinstance(node, ast.Constant)}
         for call in (one, other)

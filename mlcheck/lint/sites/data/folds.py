@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 
 from mlcheck.lint.nodes import is_name, last_name
-from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.data.learning import SCALERS, learner
 from mlcheck.lint.sites.data.lineage import Passed
+from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.scopes import Context
@@ -31,8 +31,8 @@ def is_over_folds(file: File, over: ast.expr, context: Context) -> bool:
 def rehearsed(split: Call, passed: Passed) -> bool:
     """Whether folds of the training data are scored that was scaled as a whole, and other data is scaled alike.
 
-    `scaler.fit_transform(x)`, `cross_val_score(model, x, y)` and `scaler.transform(x_test)`: the test set is unseen, and
-    what a fold tells of the range of the others is next to nothing.
+    `scaler.fit_transform(x)`, `cross_val_score(model, x, y)` and `scaler.transform(x_test)`: the test set is unseen,
+    and what a fold tells of the range of the others is next to nothing.
     """
     node, file = passed.node, passed.file
     folds = last_name(split.node.func).startswith("cross_val") or is_over_folds(split.file, split.node, split.context)

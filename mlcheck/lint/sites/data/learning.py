@@ -22,7 +22,7 @@ LEARNERS = frozenset(
     ]
 )
 COUNTERS = frozenset(["CountVectorizer"])
-"""What learns which words there are, and nothing of how often: of words that only held-out rows have, nothing follows."""
+"""What learns which words there are, and not how often: of words that only held-out rows have, nothing follows."""
 SCALERS = frozenset(["StandardScaler", "MinMaxScaler", "RobustScaler", "MaxAbsScaler"])
 _BY_TARGET = frozenset(
     f"category_encoders.{name}"
