@@ -42,12 +42,19 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _is_moved_at_once(snapshot: Snapshot) -> bool:
-    """`for key in best: best[key] = best[key].cpu()`: each entry gives way to what a call makes of it."""
-    target = ast.unparse(snapshot.target)
-    loops = [node for node in walk(snapshot.within) if isinstance(node, ast.For)]
+    """`for key in best: best[key] = best[key].cpu()`: each entry gives way to what a call makes of it.
+
+    Or `best.update({key: value.clone() for key, value in best.items()})`.
+    """
+    target, nodes = ast.unparse(snapshot.target), walk(snapshot.within)
+    loops = [node for node in nodes if isinstance(node, ast.For)]
     lines = [node for loop in loops for node in walk(loop) if isinstance(node, ast.Assign)]
     into = [line.targets[0] for line in lines if isinstance(line.value, ast.Call)]
-    return any(isinstance(each, ast.Subscript) and ast.unparse(each.value) == target for each in into)
+    if any(isinstance(each, ast.Subscript) and ast.unparse(each.value) == target for each in into):
+        return True
+    calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == f"{target}.update"]
+    given = [call.args[0] for call in calls if call.args]
+    return any(isinstance(each, ast.DictComp) and isinstance(each.value, ast.Call) for each in given)
 
 
 def _loaded_again(facts: Facts) -> Iterator[Finding]:

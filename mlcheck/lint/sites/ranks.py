@@ -75,7 +75,8 @@ def _asks_rank(file: File, test: ast.expr, context: Context) -> bool:
     if mentions_rank(test) or any(_is_of_rank(file, part) for part in parts) or _names_process(file, test):
         return True
     told = file.bindings(test.id, context) if isinstance(test, ast.Name) else []
-    return any(binding.kind == "value" and binding.value and mentions_rank(binding.value) for binding in told)
+    values = [binding.value for binding in told if binding.kind == "value" and binding.value]
+    return any(mentions_rank(value) or _names_process(file, value) for value in values)
 
 
 def _is_of_rank(file: File, test: ast.expr) -> bool:
@@ -164,13 +165,20 @@ def runs_on_every_rank(sites: Sites, call: Call, depth: int = _DEPTH) -> bool:
 
 
 def _given_to(loader: Call, sampler: Call) -> tuple[str, ...]:
-    """The names of a loader that is given the sampler."""
+    """The names of a loader that is given the sampler; its key in a dictionary."""
     given = [word.value for word in loader.node.keywords if word.arg == "sampler"]
-    held = [
-        each for name in given if isinstance(name, ast.Name) for each in reaching(loader.file, name, loader.context)
+    for name in [each for each in given if isinstance(each, ast.Name)]:
+        values = [binding.value for binding in reaching(loader.file, name, loader.context)]
+        given += [value for value in values if isinstance(value, ast.expr)]
+    arms = [arm for each in given if isinstance(each, ast.IfExp) for arm in (each.body, each.orelse)]
+    if sampler.node not in (*given, *arms):
+        return ()
+    tables = loader.function.all(ast.Dict) if loader.function is not None else []
+    keys = [
+        key for table in tables for key, value in zip(table.keys, table.values, strict=True) if value is loader.node
     ]
-    meant = sampler.node in (*given, *(binding.value for binding in held))
-    return loader.file.names_given(loader.node) if meant else ()
+    words = [str(key.value) for key in keys if isinstance(key, ast.Constant)]
+    return (*loader.file.names_given(loader.node), *words)
 
 
 def is_for_evaluation(sampler: Call) -> bool:
