@@ -35,18 +35,18 @@ def told_conditions(file: File, context: Context) -> list[ast.expr]:
 
 
 def asked_alike(one: Call | None, other: Call | None) -> bool:
-    """Whether both stand under tests of one name for words, `kind == "cyclic"` and `kind in ("step", "cosine")`."""
+    """Whether both stand under tests for words, of one name or for one word: `kind == "cyclic"`, `kind in ("step",)`."""
     asked = [_asked_for_words(call.context) for call in (one, other) if call is not None]
     return len(asked) == 2 and not asked[0].isdisjoint(asked[1])
 
 
 def _asked_for_words(context: Context) -> set[str]:
-    """The names that the tests around a place compare with words."""
+    """The names that the tests around a place compare with words, and these words."""
     found = set()
     for test in (node for asked in conditions(context) for node in walk(asked) if isinstance(node, ast.Compare)):
         said = [node.value for side in test.comparators for node in walk(side) if isinstance(node, ast.Constant)]
         if said and all(isinstance(word, str) for word in said):
-            found.add(last_name(test.left))
+            found |= {last_name(test.left), *map(repr, said)}
     return found - {""}
 
 
