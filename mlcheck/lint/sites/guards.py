@@ -35,7 +35,7 @@ def told_conditions(file: File, context: Context) -> list[ast.expr]:
 
 
 def asked_alike(one: Call | None, other: Call | None) -> bool:
-    """Whether both stand under tests for words, of one name or for one word: `kind == "cyclic"`, `kind in ("step",)`."""
+    """Whether both stand under tests for words, of one name or for one word: `kind == "a"`, `kind in ("b", "c")`."""
     asked = [_asked_for_words(call.context) for call in (one, other) if call is not None]
     return len(asked) == 2 and not asked[0].isdisjoint(asked[1])
 
