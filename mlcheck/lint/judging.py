@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Hashable
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Loss, Place
@@ -12,7 +11,7 @@ from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.sites import Class
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.last_activations import final_relu
-from mlcheck.lint.values import Cut, Object, Select, Tensor, live, split_of_name
+from mlcheck.lint.values import Object, Select, Tensor, live, split_of_name
 
 _LOSS = pattern(r"loss|crit|objective", re.IGNORECASE)
 _WEIGHTS = pattern(r"Parameter\(|register_parameter|\bnn\.(?!Module\b)[A-Z]|Linear|Conv\d?d?\(|Embedding|add_module")
@@ -187,22 +186,6 @@ def is_named_for_attack(*names: str) -> bool:
 def belongs_to_attack(forward: Forward) -> bool:
     """Whether gradients of the model's input are computed, and the model is not trained."""
     return is_named_for_attack(*forward.functions)
-
-
-def tells_apart(critic: Collection[Hashable], maker: Collection[Hashable], calls: Collection[Forward]) -> bool:
-    """Whether in these calls a critic sees what a maker made, and something else beside it, as a discriminator does.
-
-    `critic` and `maker` are the modules of each.
-    """
-    judged = [call for call in calls if not call.touched.isdisjoint(critic)]
-    made = [call for call in calls if not call.touched.isdisjoint(maker)]
-    fed = [any(_touches(trace, maker) for trace in call.fed) for call in judged]
-    return any(fed) and not all(fed) and not any(_touches(trace, critic) for call in made for trace in call.fed)
-
-
-def _touches(trace: Forward | Cut, modules: Collection[Hashable]) -> bool:
-    call = trace.forward if isinstance(trace, Cut) else trace
-    return not call.touched.isdisjoint(modules)
 
 
 def losses_of(facts: Facts, kind: str, *names: str) -> list[Loss]:

@@ -14,12 +14,12 @@ from mlcheck.lint.judging import (
     evaluates,
     is_turned_to_held_out,
     names_evaluation,
-    tells_apart,
     tests_of_code,
 )
 from mlcheck.lint.nodes import last_name, own_nodes
 from mlcheck.lint.sites import Sites
 from mlcheck.lint.sites.straight import reads_sizes_alone
+from mlcheck.lint.sites.training.critics import tells_apart
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "model call"

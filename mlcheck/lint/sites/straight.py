@@ -26,14 +26,16 @@ def read_after(function: _Function, node: ast.AST, name: str) -> ast.Name | None
 
 
 def reads_sizes_alone(nodes: Sequence[ast.AST], call: ast.Call) -> bool:
-    """Whether these lines ask what a call returned for its sizes, and for nothing else: `model(x).shape[1]`."""
+    """Whether these lines ask what a call returned for its sizes at most: `model(x).shape[1]`, `out = model(x)`."""
     asked = {id(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr in _SIZES}
     asked |= {
         id(node.args[0]) for node in nodes if isinstance(node, ast.Call) and is_name(node.func, "len") and node.args
     }
     targets = [node.targets[0] for node in nodes if isinstance(node, ast.Assign) and node.value is call]
-    reads = list(reads_of(nodes, targets[0].id)) if len(targets) == 1 and isinstance(targets[0], ast.Name) else []
-    return id(call) in asked or (bool(reads) and all(id(read) in asked for read in reads))
+    named = targets[0] if len(targets) == 1 else None
+    return id(call) in asked or (
+        isinstance(named, ast.Name) and all(id(read) in asked for read in reads_of(nodes, named.id))
+    )
 
 
 def rebound_between(function: _Function, first: ast.AST, last: ast.AST, name: str) -> bool:
