@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Hashable
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Loss, Place
@@ -12,7 +11,7 @@ from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.sites import Class
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.last_activations import final_relu
-from mlcheck.lint.values import Cut, Object, Select, Tensor, live, split_of_name
+from mlcheck.lint.values import Object, Select, Tensor, live, split_of_name
 
 _LOSS = pattern(r"loss|crit|objective", re.IGNORECASE)
 _WEIGHTS = pattern(r"Parameter\(|register_parameter|\bnn\.(?!Module\b)[A-Z]|Linear|Conv\d?d?\(|Embedding|add_module")
@@ -43,7 +42,7 @@ def evaluates(forward: Forward) -> bool:
     if forward.split in ("val", "test") or held_out:
         return not _trains(forward) or _is_whole_set(forward)
     if _stands_in_evaluation(forward) and not _just_made(forward) and not _tries(forward):
-        return not _trains(forward)
+        return not _trains(forward) and not _is_part_of_step(forward)
     if forward.grad.kind != "off" or any(loop.trains or loop.split == "train" for loop in forward.loops):
         return False  # over training data it is for what is kept of them, such as the means of classes
     if forward.functions and re.search("loss|train", forward.functions[-1].lower()):
@@ -75,6 +74,12 @@ def _stands_in_evaluation(forward: Forward) -> bool:
         return False
     inside = forward.functions[forward.functions.index(around) + 1 :]
     return all(split_of_name(name) != "train" for name in inside)  # `test_consistency` of `training_step`
+
+
+def _is_part_of_step(forward: Forward) -> bool:
+    """`predict_poses(batch)`, called where training data is gone over: a part of the model, named for what it gives."""
+    words = {word for name in forward.functions for word in name.lower().split("_") if word in _VERBS}
+    return words <= {"predict", "infer"} and any(loop.split == "train" for loop in forward.loops)
 
 
 def _tries(forward: Forward) -> bool:
@@ -181,22 +186,6 @@ def is_named_for_attack(*names: str) -> bool:
 def belongs_to_attack(forward: Forward) -> bool:
     """Whether gradients of the model's input are computed, and the model is not trained."""
     return is_named_for_attack(*forward.functions)
-
-
-def tells_apart(critic: Collection[Hashable], maker: Collection[Hashable], calls: Collection[Forward]) -> bool:
-    """Whether in these calls a critic sees what a maker made, and something else beside it, as a discriminator does.
-
-    `critic` and `maker` are the modules of each.
-    """
-    judged = [call for call in calls if not call.touched.isdisjoint(critic)]
-    made = [call for call in calls if not call.touched.isdisjoint(maker)]
-    fed = [any(_touches(trace, maker) for trace in call.fed) for call in judged]
-    return any(fed) and not all(fed) and not any(_touches(trace, critic) for call in made for trace in call.fed)
-
-
-def _touches(trace: Forward | Cut, modules: Collection[Hashable]) -> bool:
-    call = trace.forward if isinstance(trace, Cut) else trace
-    return not call.touched.isdisjoint(modules)
 
 
 def losses_of(facts: Facts, kind: str, *names: str) -> list[Loss]:

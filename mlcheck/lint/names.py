@@ -174,6 +174,7 @@ def load(m: Machine, module: ModuleInfo) -> None:
         m.frames, m.loops, m.inside_module, m.moment = frames, loops, inside, moment
         own = m.store.get(("optimizers",)) or ()
         m.store.set(("optimizers of", name), own)
+        m.store.set(("grad behind", name), m.store.get(("grad",)))
         _stand_beside(m, rivals, own)
         if grad is not None and frames:
             m.store.set(("grad",), grad)

@@ -97,6 +97,8 @@ def _crossed(facts: Facts, function: Function, roles: _Roles) -> Iterator[Findin
     if told or len(found) != 1 or _is_symmetric(function, roles):
         return  # both ways are meant: a loss of each side
     call, pair = found[0]
+    if any(_is_loaded(call, _root(side)) for side in pair if _is_told(side, "target", "")):
+        return  # it gets its weights in another way, and this call copies them back
     names = list(function.parameters)[1 if function.receiver else 0 :]
     yield Finding(
         f"`{ast.unparse(pair[0])}` is given as `{names[roles.first]}`, and `{ast.unparse(pair[1])}` as "
@@ -105,6 +107,12 @@ def _crossed(facts: Facts, function: Function, roles: _Roles) -> Iterator[Findin
         help=f"`{function.name}` takes `{names[roles.first]}` before `{names[roles.second]}`",
         related=(function.place().location,),
     )
+
+
+def _is_loaded(call: Call, node: ast.expr) -> bool:
+    """`target.load_state_dict(online.state_dict())`, somewhere in the file."""
+    wanted = f"{ast.unparse(node)}.load_state_dict"
+    return any(ast.unparse(each.node.func) == wanted for each in call.file.calls("load_state_dict"))
 
 
 def _given(call: Call, roles: _Roles) -> tuple[ast.expr, ast.expr] | None:
@@ -130,7 +138,7 @@ def _is_crossed(pair: tuple[ast.expr, ast.expr], roles: _Roles) -> bool:
 def _is_told(node: ast.expr, word: str, other: str) -> bool:
     """Whether a name in it says the one word, and none the other."""
     said = _said(node)
-    return _words(word) <= said and not _words(other) <= said
+    return _words(word) <= said and not (other and _words(other) <= said)
 
 
 def _said(node: ast.expr) -> frozenset[str]:

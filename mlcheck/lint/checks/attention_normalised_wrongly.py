@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_name, reads_of, walk
+from mlcheck.lint.nodes import is_name, last_name, reads_of, walk
 from mlcheck.lint.sites import Call, Context, canonical
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.einsum_weights import normalised_over_kept
@@ -15,6 +15,7 @@ from mlcheck.lint.sites.layers.softmax_layers import softmax_layer, softmax_laye
 LOOKS_AT = "softmax over scores"
 WORDS = ("softmax(", "Softmax(")
 _FUNCTIONS = ("torch.softmax", "torch.nn.functional.softmax")
+_MOVED = ("mean", "transpose", "permute", "unsqueeze", "t", "contiguous")
 _KEPT = ("masked_fill", "masked_fill_", "float", "div", "mul", "clamp", "contiguous")
 _MASKED = {
     True: "This is masked after the softmax, as scores are before it: what is masked weighs as much as it can",
@@ -166,11 +167,8 @@ def _weighs(call: Call) -> bool:
     """Whether the softmax, as it is, is the left factor of a product, and nothing normalises it anew."""
     assert call.function is not None
     nodes = call.function.nodes
-    lefts = [
-        left
-        for node in nodes
-        if isinstance(node, ast.expr) and (left := factors(call.file, node, call.context)[0]) is not None
-    ]
+    products = [factors(call.file, node, call.context) for node in nodes if isinstance(node, ast.expr)]
+    lefts = [left for left, right in products if left is not None and not _are_weights(call, right)]
     if any(itself(left) is call.node for left in lefts):
         return True
     names = {
@@ -185,6 +183,20 @@ def _weighs(call: Call) -> bool:
     reads = [n for n in reads if n.lineno > call.node.lineno]
     weighed = {id(itself(left)) for left in lefts} & {id(read) for read in reads}
     return bool(weighed) and all(_is_plain(nodes, read, weighed) for read in reads)
+
+
+def _are_weights(call: Call, node: ast.expr | None) -> bool:
+    """Attention over attention: what is weighed are weights again, which sum to one along what the product sums."""
+    context = call.context
+    for _ in range(8):
+        if node is None:
+            break
+        node, context = source(call.file, node, context)
+        func = node.func if isinstance(node, ast.Call) else None
+        if last_name(func) == "softmax":
+            return True
+        node = func.value if isinstance(func, ast.Attribute) and func.attr in _MOVED else None
+    return False
 
 
 def _is_plain(nodes: list[ast.AST], read: ast.Name, weighed: set[int]) -> bool:

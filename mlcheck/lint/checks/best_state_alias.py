@@ -12,6 +12,7 @@ from mlcheck.lint.rereading import read_later
 from mlcheck.lint.sites import Class, File
 from mlcheck.lint.sites.weights.listed import listed
 from mlcheck.lint.sites.weights.saved_twice import written_over
+from mlcheck.lint.training import Snapshot
 
 LOOKS_AT = "kept model"
 _TRAINS = pattern(r"\.step\(|\btrain\w*\(|\bfit\w*\(")
@@ -31,12 +32,29 @@ def check(facts: Facts) -> Iterator[Finding]:
         if kept.is_state:
             yield Finding(_WHY, kept.place.location, help="keep a copy: `copy.deepcopy(model.state_dict())`")
     for snapshot in facts.training.snapshots:
-        if snapshot.kind == "state" and snapshot.trained_on and read_later(facts, snapshot):
+        told = snapshot.kind == "state" and snapshot.trained_on and not _is_moved_at_once(snapshot)
+        if told and read_later(facts, snapshot):
             yield Finding(
                 _WHY,
                 snapshot.place.location,
                 help="keep a copy: `copy.deepcopy(model.state_dict())`, or save it to a file at once",
             )
+
+
+def _is_moved_at_once(snapshot: Snapshot) -> bool:
+    """`for key in best: best[key] = best[key].cpu()`: each entry gives way to what a call makes of it.
+
+    Or `best.update({key: value.clone() for key, value in best.items()})`.
+    """
+    target, nodes = ast.unparse(snapshot.target), walk(snapshot.within)
+    loops = [node for node in nodes if isinstance(node, ast.For)]
+    lines = [node for loop in loops for node in walk(loop) if isinstance(node, ast.Assign)]
+    into = [line.targets[0] for line in lines if isinstance(line.value, ast.Call)]
+    if any(isinstance(each, ast.Subscript) and ast.unparse(each.value) == target for each in into):
+        return True
+    calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == f"{target}.update"]
+    given = [call.args[0] for call in calls if call.args]
+    return any(isinstance(each, ast.DictComp) and isinstance(each.value, ast.Call) for each in given)
 
 
 def _loaded_again(facts: Facts) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Backward, Facts
-from mlcheck.lint.judging import tells_apart
+from mlcheck.lint.sites.training.critics import tells_apart
 
 LOOKS_AT = "several-optimizer loop"
 

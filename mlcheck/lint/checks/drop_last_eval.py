@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Binding, Call, Function
 from mlcheck.lint.sites.data.loaders import LOADER, Loader, loaders
+from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.values import split_of_name
 
@@ -24,7 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if loader.split in ("val", "test") and not loader.trained and not loader.draws_itself and not fixed:
             alone = loader.call.constant("batch_size", 1, 1) == 1
             drops = loader.call.constant("drop_last", 8, False) is True and not alone
-            if drops and not _is_endless(loader.call) and not _is_gone_through_for_ever(loader):
+            if drops and not (_is_endless(loader.call) or _is_gone_through_for_ever(loader) or _is_looked_at(loader)):
                 yield Finding(_WHY, loader.call.place.location, help=_HOW)
     for call in facts.sites.calls(LOADER):
         yield from (Finding(_WHY, place.location, help=_HOW) for place in _in_branch_of_split(call))
@@ -76,6 +77,13 @@ def _is_gone_through_for_ever(loader: Loader) -> bool:
         if ast.unparse(node.iter) in loader.names
     ]
     return bool(loops) and all(endless for _, endless in loops)
+
+
+def _is_looked_at(loader: Loader) -> bool:
+    """`for n, batch in enumerate(loader): show(batch); if n > 2: break`: no loop goes through all of it."""
+    loops = [node for node in walk(around(loader.call)) if isinstance(node, ast.For)]
+    loops = [loop for loop in loops if ast.unparse(iteration_of(loop).over) in loader.names]
+    return bool(loops) and all(any(isinstance(node, ast.Break) for node in walk(loop)) for loop in loops)
 
 
 def _repeats(function: Function) -> bool:

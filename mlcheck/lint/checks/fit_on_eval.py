@@ -8,8 +8,8 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, is_name, last_name, loads, walk
 from mlcheck.lint.sites import Call, Class, Sites
 from mlcheck.lint.sites.data.cutting import cut_in_two, kept_rows
-from mlcheck.lint.sites.data.folds import held_out_by_fold
-from mlcheck.lint.sites.data.learning import fitted, of_origin, taken_behind, target_by_group, targets
+from mlcheck.lint.sites.data.folds import held_out_by_fold, rehearsed
+from mlcheck.lint.sites.data.learning import COUNTERS, fitted, of_origin, taken_behind, target_by_group, targets
 from mlcheck.lint.sites.data.lineage import Passed, lineage
 from mlcheck.lint.sites.data.own_fits import own_fits
 from mlcheck.lint.sites.data.own_scale import own_scales
@@ -52,7 +52,10 @@ def check(facts: Facts) -> Iterator[Finding]:
     for call, kind in fits:
         data = call.node.args[0]
         fold = held_out_by_fold(call.file, data, call.context)
-        name = fold or _held_out_part(call) or _name(data)
+        joined = _held_out_part(call)
+        if kind in COUNTERS and (joined or not split_of_name(_name(data))):
+            continue
+        name = fold or joined or _name(data)
         if (fold or split_of_name(name) in ("val", "test")) and not (_is_drawn(call) or _is_learned_from(call, name)):
             yield Finding(
                 f"`{kind}` is fitted on held-out data, `{name}`",
@@ -139,7 +142,7 @@ def _learned_before(sites: Sites) -> Iterator[Finding]:
                 continue  # a part of an earlier split: what was learned from it has not seen what that holds out
             for passed in behind:
                 said, line = fitted(passed) or _target_told(split, passed, data), (passed.file.path, passed.node.lineno)
-                if said and line not in told:
+                if said and line not in told and not rehearsed(split, passed):
                     told.add(line)
                     yield Finding(
                         f"{said} before the split: {_SEEN.get(said, _SEEN[''])}",

@@ -9,9 +9,17 @@ from collections.abc import Collection, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode, Place
-from mlcheck.lint.judging import draws_again, evaluates, is_turned_to_held_out, names_evaluation, tests_of_code
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.judging import (
+    draws_again,
+    evaluates,
+    is_turned_to_held_out,
+    names_evaluation,
+    tests_of_code,
+)
+from mlcheck.lint.nodes import last_name, own_nodes
 from mlcheck.lint.sites import Sites
+from mlcheck.lint.sites.straight import reads_sizes_alone
+from mlcheck.lint.sites.training.critics import tells_apart
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "model call"
@@ -47,6 +55,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         if _is_told_its_mode(forward) or _is_source_of_noise(forward):
             continue
         if any(_is_chosen(facts.sites, mode) for mode in forward.modes) or draws_again(forward):
+            continue
+        if _reads_its_shape(facts.sites, forward) or _is_generator_at_work(facts, forward):
             continue
         place = forward.place if forward.place.spot not in trained else forward.through or forward.place
         if (forward.place.spot, place.symbol) in told:
@@ -102,6 +112,25 @@ def _made_elsewhere(forward: Forward) -> str:
     if made is None or made.path == forward.place.path:
         return ""
     return f"the model made at {made.path}:{made.location.line} comes here: "
+
+
+def _is_generator_at_work(facts: Facts, forward: Forward) -> bool:
+    """Pictures of what a generator makes of noise by now, drawn between its epochs: they show it as it is trained."""
+    if _is_told(forward) or not isinstance(forward.module, Object):
+        return False
+    maker = {forward.module.id}
+    judges = [other.module for other in facts.forwards if other.trained and other.fed and other.module is not None]
+    critics = {judge.id for judge in judges if isinstance(judge, Object)} - maker
+    return any(tells_apart({critic}, maker, facts.forwards) for critic in critics)
+
+
+def _reads_its_shape(sites: Sites, forward: Forward) -> bool:
+    """`width = model(x[:2]).shape[1]`: a call that asks for sizes, which are the same in both modes."""
+    file, call = sites.at(forward.place.path), forward.place.node
+    if file is None or not isinstance(call, ast.Call):
+        return False
+    around = [f for f in file.functions if f.node.lineno <= call.lineno <= (f.node.end_lineno or 0)]
+    return reads_sizes_alone(around[-1].nodes if around else list(own_nodes(file.module.source.tree)), call)
 
 
 def _is_source_of_noise(forward: Forward) -> bool:

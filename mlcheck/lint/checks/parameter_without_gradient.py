@@ -57,7 +57,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         forward = lost.forward
         if not forward.touched.isdisjoint(trained) or _is_meant(forward) or _calls_itself(forward):
             continue
-        if not _runs_elsewhere(facts, forward):
+        if not _runs_elsewhere(facts, forward) and not _is_asked_beside(facts, forward):
             off = forward.grad.kind == "off"
             why = "`{}` runs without gradients" if off else "No gradient passes the cut behind `{}`"
             yield Finding(
@@ -86,6 +86,23 @@ def _runs_elsewhere(facts: Facts, forward: Forward) -> bool:
             if handed and file.resolve(call.node.func, call.context) is None:
                 return True
     return False
+
+
+def _is_asked_beside(facts: Facts, forward: Forward) -> bool:
+    """Whether another call of it in the same loop, which nothing cuts off, may reach the loss by ways that are unknown.
+
+    `transition.record(value=critic(x))` and `history.build().value`: what was kept comes back, and nobody saw how.
+    """
+    cut = {lost.forward.place.spot for lost in facts.training.lost}
+    return any(
+        other.place.spot not in cut
+        and other.grad.kind != "off"
+        and not other.unread
+        and other.split not in ("val", "test")
+        and not other.touched.isdisjoint(forward.touched)
+        and not set(other.loops).isdisjoint(forward.loops)
+        for other in facts.forwards
+    )
 
 
 def _calls_itself(forward: Forward) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loop, Step
 from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites.guards import asked_alike
 from mlcheck.lint.sites.training.schedules import shrunk_every_batch, stepped_too_often, stepped_too_rarely
 from mlcheck.lint.training import Scheduler, SchedulerStep
 from mlcheck.lint.values import Symbol, owner_key
@@ -62,7 +63,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         if len(around) > 1 and certain and around in loops and (why := _in_epochs(step.scheduler, around)):
             yield _finding(step, f"{why}, and it is stepped after every batch", "step it once in an epoch")
         elif any(found[: len(around)] == around and len(found) > len(around) for found in loops):
-            if all(found[: len(around)] == around and len(found) > len(around) for found in loops):
+            alike = asked_alike(facts.sites.call_at(step.place), facts.sites.call_at(step.scheduler.place))
+            if not alike and all(found[: len(around)] == around and len(found) > len(around) for found in loops):
                 if given := _in_batches(step.scheduler):
                     message = f"`{given}` counts batches, and the scheduler is stepped once for many of them"
                     yield _finding(step, message, "step it after every `optimizer.step()`")

@@ -189,6 +189,8 @@ def _same_number(teller: Call) -> str:
     around = teller.function.name if teller.function is not None else ""
     if len(teller.node.args) != 1 or split_of_name(around) in ("val", "test"):
         return ""
+    if teller.function is None and not teller.loops and not _EPOCHS.search(teller.file.text):
+        return ""  # a cell that looks at a few batches
     given = teller.node.args[0]
     if teller.file.constant(given, teller.context) is not UNKNOWN:
         return "the same number"

@@ -48,6 +48,13 @@ class Stretch:
     def value(self, node: ast.expr) -> ast.expr:
         return self.file.value(node, self.context)[0]
 
+    def rebound(self, line: ast.Assign) -> list[ast.AST]:
+        """What gives the target of a line another value elsewhere: `kl = -0.5 * kl`, `kl *= beta`."""
+        name, kind = ast.unparse(line.targets[0]), type(line.targets[0])
+        stores = [node for node in self.nodes if isinstance(node, kind) and ast.unparse(node) == name]
+        given = [node for node in stores if isinstance(getattr(node, "ctx", None), ast.Store)]
+        return [node for node in given if node is not line.targets[0]]
+
 
 def _judgements(facts: Facts, lines: Stretch) -> Iterator[Finding]:
     yield from _added(lines)
@@ -86,7 +93,7 @@ def _added(lines: Stretch) -> Iterator[Finding]:
         name, value = line.targets[0].id, line.value
         sums = [node for node in walk(value) if isinstance(node, ast.BinOp) and _judged(node) == ""]
         minus = any(isinstance(node, ast.USub) for node in ast.walk(value))
-        if not sums or minus or not _leads_with_one(sums[0]) or "kl" not in name.lower():
+        if not sums or minus or not _leads_with_one(sums[0]) or "kl" not in name.lower() or lines.rebound(line):
             continue
         for node in lines.nodes:
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and _is_loss(lines, node.left):
@@ -144,7 +151,34 @@ def _added_negative(lines: Stretch, formula: ast.BinOp) -> str:
     """`kld = 0.5 * torch.sum(1 + logvar - mu.pow(2) - logvar.exp())`, which is never positive, and `loss + kld`."""
     above = parents(lines.nodes)
     sign = -next(sign for sign, term in terms(formula, 1) if isinstance(term, ast.Constant))
-    node: ast.AST = formula
+    sign, line = _sign_where_bound(formula, sign, above)
+    target = line.targets[0] if line is not None else None
+    if line is None or not isinstance(target, ast.Name | ast.Attribute):
+        return ""
+    name, kind = ast.unparse(target), type(target)
+    reads = [n for n in lines.nodes if isinstance(n, kind) and isinstance(n.ctx, ast.Load) and ast.unparse(n) == name]
+    for bound in lines.rebound(line):
+        again = above.get(id(bound))
+        inside = [read for read in reads if isinstance(again, ast.Assign) and read in ast.walk(again.value)]
+        if isinstance(again, ast.AugAssign) and isinstance(again.op, ast.Mult | ast.Div):
+            sign *= sign_of_product(again.value)
+        elif len(inside) == 1 and isinstance(again, ast.Assign) and again.targets == [bound]:
+            sign, _ = _sign_where_bound(inside[0], sign, above)
+        else:
+            return ""
+        reads = [read for read in reads if read not in inside]
+    if sign >= 0:
+        return ""
+    sums = {sign: read for read in reads if (sign := sign_in_sum(read, above))}
+    named = "kl" in last_name(target).lower()
+    returned = named and not sums and added_by_callers(lines.file, lines.context, reads, above)
+    if not returned and (set(sums) != {1} or not (named or _is_minimised(lines, sums[1], above))):
+        return ""
+    return f"`{name}` is never positive, and is added to the loss: its minus sign is missing"
+
+
+def _sign_where_bound(node: ast.AST, sign: int, above: dict[int, ast.AST]) -> tuple[int, ast.Assign | None]:
+    """The line that binds what is computed from a node, and the sign that this has there; None for no such line."""
     while not isinstance(node, ast.Assign):
         outer = above.get(id(node))
         if isinstance(outer, ast.UnaryOp) and isinstance(outer.op, ast.USub):
@@ -153,19 +187,9 @@ def _added_negative(lines: Stretch, formula: ast.BinOp) -> str:
             other = outer.right if outer.left is node else outer.left
             sign *= sign_of_product(other)
         elif not isinstance(outer, ast.Assign | ast.Attribute | ast.Call):
-            return ""
+            return 0, None
         node = outer
-    target = node.targets[0]
-    if sign > 0 or not isinstance(target, ast.Name | ast.Attribute):
-        return ""
-    name, kind = ast.unparse(target), type(target)
-    reads = [n for n in lines.nodes if isinstance(n, kind) and isinstance(n.ctx, ast.Load) and ast.unparse(n) == name]
-    sums = {sign: read for read in reads if (sign := sign_in_sum(read, above))}
-    named = "kl" in last_name(target).lower()
-    returned = named and not sums and added_by_callers(lines.file, lines.context, reads, above)
-    if not returned and (set(sums) != {1} or not (named or _is_minimised(lines, sums[1], above))):
-        return ""
-    return f"`{name}` is never positive, and is added to the loss: its minus sign is missing"
+    return sign, node
 
 
 def _is_minimised(lines: Stretch, node: ast.AST, above: dict[int, ast.AST]) -> bool:

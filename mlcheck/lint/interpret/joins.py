@@ -38,8 +38,10 @@ def join_cells(machine: Machine, cell: Key, values: Sequence[Any], key: Hashable
         return GradMode("unknown")
     if tag in ("optimizers", "attrs", "parents", "stars"):
         return tuple(dict.fromkeys(key for value in present for key in value))
-    if tag == "if" or (tag == "sure" and len(present) < len(values)):
+    if tag == "if" or (tag in ("sure", "tail") and len(present) < len(values)):
         return None
+    if tag == "tail":
+        return join_values(machine, present, key if len(present) == 2 else None)
     return present[0]
 
 

@@ -236,6 +236,8 @@ def is_test(module: ModuleInfo) -> bool:
     name = path.rpartition("/")[2]
     named = name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
     text = module.source.text
+    if "(unittest.TestCase)" in text:
+        return True
     return (named or "/tests/" in path or path.startswith("tests/")) and (
         "pytest" in text or "unittest" in text or "def test_" in text or _COMPARES.search(text) is not None
     )

@@ -119,7 +119,7 @@ def _handed_out(m: Machine) -> None:
 
 def _main(m: Machine, module: ModuleInfo, node: ast.If) -> None:
     def run() -> None:
-        m.store.set(("grad",), GradMode("on"))
+        m.store.set(("grad",), m.store.get(("grad behind", m.program.name_of(module))) or GradMode("on"))
         m.bind("__name__", Const("__main__"))
         m.execute(node.body)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -29,6 +29,10 @@ class Store:
         cells = self._cells
         self._log.append((key, cells.get(key)))
         cells[key] = value
+
+    def all(self, tag: str) -> Iterator[Any]:
+        """The values of all cells of a kind: a walk over the whole memory, for rare questions."""
+        return (value for key, value in self._cells.items() if key[0] == tag)
 
     def mark(self) -> int:
         return len(self._log)
@@ -83,7 +87,10 @@ class Store:
 
 
 def _is_about(key: Key, first: int) -> bool:
+    """Whether a cell is of such an object, or says what an older one became a part of."""
     owner = key[1] if len(key) > 1 else None
+    if key[0] == "parents":
+        return True
     if isinstance(owner, tuple) and len(owner) == 2:
         owner = owner[1]
     return isinstance(owner, int) and owner >= first

@@ -10,7 +10,7 @@ from mlcheck.lint.facts import Backward, Forward, Grads, Place, Step
 from mlcheck.lint.interpret import guards
 from mlcheck.lint.interpret.certainty import always
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.pytorch import cuts, freezing, graph, holding, keeping, mixing, modes, scaling, snapshots
+from mlcheck.lint.pytorch import cuts, freezing, graph, holding, keeping, left_out, mixing, modes, scaling, snapshots
 from mlcheck.lint.pytorch.library_names import OPTIMIZER_LIBRARIES
 from mlcheck.lint.training import Clearing, Optimizer
 from mlcheck.lint.values import Const, Object, Params, Symbol, Tensor, Traces, Value, live, owner_key, traces_of
@@ -102,7 +102,7 @@ def backward(m: Machine, node: ast.AST, loss: Value, others: tuple[Value, ...] =
     m.store.set(("scaling",), frozenset([Grads("scaled" if scaled else "plain", place)]))
     optimizers = m.store.get(("optimizers",)) or ()
     m.store.set(("trained at",), m.fresh())
-    holding.unheld(m, fact)
+    left_out.unheld(m, fact)
     reach = {key: reaches(m, key, traces, len(optimizers)) for key in optimizers}
     recorded = frozenset(trace for trace in traces if trace.grad.kind != "off" and not trace.frozen) or traces
     m.store.set(("behind", place), known)
@@ -148,6 +148,8 @@ def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int) 
     wholes = {outer for part in owned for outer in modes.ancestors(m, part)}
     called = {owner_key(trace.module) for trace in unknown}  # and nobody saw which of its parts each of them called
     nameless = any(isinstance(part, int) and m.store.get(("owner", part)) for part in owned)  # any module may be meant
+    if any(holding.hands_on(m, trace.module, owned) for trace in traces):
+        return "unseen"
     return "no" if graph.UNSEEN not in traces and called.isdisjoint(wholes) and not nameless else "unseen"
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 
-from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Backward, Forward
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.program import ClassInfo
 from mlcheck.lint.pytorch import modes
 from mlcheck.lint.pytorch.graph_layers import has_weights
-from mlcheck.lint.training import Replaced, Unheld
+from mlcheck.lint.training import Replaced
 from mlcheck.lint.values import Const, Object, Params, Select, Table, Tuple, Value, owner_key
 
 _PARAMETERS: tuple[str, ...] = (
@@ -27,14 +24,6 @@ _PARAMETERS: tuple[str, ...] = (
     "GroupNorm",
 )
 _PARAMETERS += ("LSTM", "GRU", "RNN", "Transformer", "MultiheadAttention", "PReLU")
-_MADE_ELSEWHERE = ("pretrained", "load(", "torchvision", "timm", "hub")
-_SETS_WEIGHTS = ("load_state_dict", "requires_grad", "no_grad")
-_NOT_TRAINED = ("target", "teacher", "ema", "random", "fixed", "frozen", "ref", "loss", "criterion", "attack", "old")
-
-_LAYER = pattern(r"\bnn\.(?:Linear|Conv(?:Transpose)?[123]d|Embedding|LSTM|GRU)\(")
-_CUT_OFF_OR_TIED = ("detach", ".weight = ", ".data")
-
-_LOSSES = {"loss", "criterion"}
 
 
 def noted(m: Machine, owner: Value) -> None:
@@ -56,12 +45,12 @@ def has_parameters(m: Machine, module: Value, besides: frozenset[Hashable] = fro
         return besides.isdisjoint(modes.ancestors(m, module.id))
     if has_own_parameter(m, module):
         return besides.isdisjoint(modes.ancestors(m, module.id))
-    return any(has_parameters(m, child, besides, depth - 1) for child in _inside(m, module))
+    return any(has_parameters(m, child, besides, depth - 1) for child in inside(m, module))
 
 
 def has_own_parameter(m: Machine, module: Object) -> bool:
     """Whether a class of the project keeps a parameter of its own, apart from its layers: it is there to be trained."""
-    return module.cls is not None and any(map(_is_parameter, _inside(m, module)))
+    return module.cls is not None and any(map(_is_parameter, inside(m, module)))
 
 
 def _is_parameter(value: Value) -> bool:
@@ -71,22 +60,36 @@ def _is_parameter(value: Value) -> bool:
     return len(value.args) < 2 and "requires_grad" not in value.kwargs
 
 
-def _inside(m: Machine, module: Object) -> list[Value]:
+def inside(m: Machine, module: Object) -> list[Value]:
+    """What a module holds; of what a condition chooses, either."""
     found: list[Value] = []
-    for child in modes.known_children(m, module):
+    for child in (each for kept in modes.known_children(m, module) for each in either(kept)):
         items = m.store.get(("items", child.id)) if isinstance(child, Object) and not modes.is_module(child) else None
         found.extend(items.items if isinstance(items, Tuple) else [child])
     return found
 
 
-def _parts(m: Machine, module: Value, depth: int = 6) -> set[Hashable]:
+def parts(m: Machine, module: Value, depth: int = 6) -> set[Hashable]:
     """The module's own modules, at whatever depth: its parameters are theirs, be its call followed into them or not."""
     if not isinstance(module, Object) or depth == 0:
         return set()
     found: set[Hashable] = set()
-    for child in _inside(m, module):
-        found |= {owner_key(child)} | _parts(m, child, depth - 1)
+    for child in inside(m, module):
+        found |= {owner_key(child)} | parts(m, child, depth - 1)
     return found
+
+
+def hands_on(m: Machine, module: Value, parts: frozenset[Hashable]) -> bool:
+    """Whether a module gives one of its parts to other code, which may compute with the weights without a call of it.
+
+    `Dual(self.net, x)`, `for layer in self.net`.
+    """
+    if not isinstance(module, Object) or module.cls is None:
+        return False
+    held = {name: m.store.get(("a", module.id, name)) for name in m.store.get(("attrs", module.id)) or ()}
+    names = [re.escape(name) for name, part in held.items() if owner_key(part) in parts]
+    given = re.compile(rf"(?:[(,]\s*|\bin |=\s*)self\.(?:{'|'.join(names)})\s*(?:[,):\[]|$)", re.MULTILINE)
+    return bool(names) and any(given.search(info.module.text_of(info.node)) for info in module.cls.mro)
 
 
 def owners_of(m: Machine, value: Value) -> frozenset[Hashable]:
@@ -151,111 +154,13 @@ def put(m: Machine, owner: Value, name: str, value: Value, before: Value | None,
             m.facts.training.replaced.append(Replaced(m.place(node), name, value.id, made, owner_key(owner)))
 
 
-def unheld(m: Machine, backward: Backward) -> None:
-    """Modules that got gradients in this backward, and are in no optimizer."""
-    optimizers = m.store.get(("optimizers",)) or ()
-    if not optimizers or not all(m.store.get(("may own", key)) for key in optimizers):
-        return
-    for forward in backward.forwards:
-        if not _learns(m, forward):
-            continue
-        held = frozenset().union(*(m.store.get(("may own", key)) for key in optimizers))
-        around = {outer for inner in forward.touched for outer in modes.ancestors(m, inner)}
-        around |= _parts(m, forward.module)
-        module, name, keys = forward.module, forward.name, frozenset(forward.touched)
-        assert isinstance(module, Object)
-        if held.isdisjoint(forward.touched | around):
-            left = [(module, name, keys)] if _plain(m, module) else []
-        else:
-            left = [(part, f"{name}.{attribute}", those) for attribute, part, those in _left_out(m, forward, held)]
-        if _may_be_in_one_of(m, held, forward.touched | around):
-            continue
-        loop = m.loops[-1] if m.loops else None
-        for part, called, those in left[:1]:
-            assert part.place is not None
-            m.facts.training.unheld.append(Unheld(part.place, called, those, optimizers, loop))
-
-
-def _left_out(
-    m: Machine, forward: Forward, held: frozenset[Hashable]
-) -> Iterator[tuple[str, Object, frozenset[Hashable]]]:
-    """The layers that a model called, and that no optimizer holds, though it holds others of that model."""
-    module = forward.module
-    if not isinstance(module, Object) or module.cls is None or not held.isdisjoint(modes.ancestors(m, module.id)):
-        return
-    if _speaks_of(module.cls, _CUT_OFF_OR_TIED):
-        return
-    plain = _plain(m, module)
-    if not plain and ("?" in module.cls.libraries or _speaks_of(module.cls, _SETS_WEIGHTS)):
-        return
-    for name in m.store.get(("attrs", module.id)) or ():
-        part = m.store.get(("a", module.id, name))
-        if not isinstance(part, Object) or part.place is None or owner_key(part) not in forward.touched:
-            continue
-        family = frozenset({*modes.ancestors(m, owner_key(part)), *_parts(m, part)})
-        meant = any(word in name.lower() for word in _NOT_TRAINED) or modes.is_frozen(m, part)
-        loaded = any(m.store.get((how, key)) for key in family for how in ("restored", "copied"))
-        new = plain or _plain(m, part)
-        if new and held.isdisjoint(family) and has_parameters(m, part) and not (meant or loaded or _is_set(m, name)):
-            yield name, part, family
-
-
-def _is_set(m: Machine, name: str) -> bool:
-    """Whether the code beside the training speaks of the layer's weights: `model.embed.weight.data.copy_(vectors)`."""
-    spoken = rf"\.{re.escape(name)}\b[\w.\[\]]*\.(?:data|load|requires_grad|from_pretrained|weight\b(?!\)))"
-    return re.search(spoken, m.frame.module.source.text) is not None
-
-
-def _may_be_in_one_of(m: Machine, held: Collection[Hashable], module: Collection[Hashable]) -> bool:
-    """Whether what an optimizer holds came out of code that is not known, and that got the module: `wrap(model)`.
-
-    Or it is a list of modules, `nn.ModuleList(found)`, and what is in it is not known.
-    """
-    lists = (m.store.get(("items", key)) for key in held)
-    if any(isinstance(each, Tuple) and each.open and not each.items for each in lists):
-        return True
-    foreign = any(m.store.get(("born", key)) is None for key in held)
-    return foreign and any(m.store.get(("handed out", key)) for key in module)
-
-
-def _learns(m: Machine, forward: Forward) -> bool:
-    """Whether the module was made to be trained, and nothing else moves or freezes its weights."""
-    module = forward.module
-    if not isinstance(module, Object) or module.place is None or forward.frozen:
-        return False
-    if forward.restored and any(mode.place is None for mode in forward.modes):
-        return False  # nobody says `model.train()` of what was loaded to be asked only
-    if forward.grad.kind != "on" and forward.grad.kind != "unknown":
-        return False
-    named = [word for word in _NOT_TRAINED if word in forward.name.lower()]
-    if not set(named) <= (_LOSSES if has_own_parameter(m, module) else set()) or {
-        mode.kind for mode in forward.modes
-    } != {"train"}:
-        return False
-    if m.store.get(("copied", module.id)):
-        return False
-    return has_parameters(m, module) or (module.cls is not None and _makes_layers(module.cls))
-
-
-def _makes_layers(cls: ClassInfo) -> bool:
-    """Whether it makes layers with weights of its own, be it in loops that nobody counts: `layers += [Conv2d(...)]`."""
-    return any(_LAYER.search(info.module.text_of(info.node)) for info in cls.mro)
-
-
-def _plain(m: Machine, module: Value, depth: int = 6) -> bool:
-    """Whether the module and all inside it are made here of PyTorch's layers, with new weights."""
-    if not isinstance(module, Object) or depth == 0:
-        return not isinstance(module, Object)
-    if module.cls is None:
-        if modes.is_module(module) and not module.type.startswith("torch.nn.") and not has_weights(module.type):
-            return False
-    elif "?" in module.cls.libraries or _speaks_of(module.cls, (*_MADE_ELSEWHERE, *_SETS_WEIGHTS)):
-        return False
-    return all(_plain(m, child, depth - 1) for child in _inside(m, module))
-
-
-def _speaks_of(cls: ClassInfo, words: tuple[str, ...]) -> bool:
-    return any(word in info.module.text_of(info.node) for info in cls.mro for word in words)
+def either(value: Value) -> Iterator[Value]:
+    """A value; of what a condition chooses, either."""
+    if isinstance(value, Select):
+        yield from either(value.then)
+        yield from either(value.other)
+    else:
+        yield value
 
 
 def walked(m: Machine, params: Params) -> None:

@@ -8,7 +8,7 @@ from mlcheck.core.dataclasses import dataclass
 from mlcheck.lint.facts import Backward, Grads, Place
 from mlcheck.lint.interpret import guards
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.judging import tells_apart
+from mlcheck.lint.sites.training.critics import tells_apart
 
 
 @dataclass(eq=False, slots=True)

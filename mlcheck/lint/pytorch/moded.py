@@ -17,6 +17,8 @@ _DRAWS = pattern(
     r"\b(?:rand\w*|normal_?|bernoulli\w*|multinomial|gumbel\w*|rsample|(?<!self\.)(?!batch_norm)\w+_norm)\("
 )
 _DROPS = pattern(r"dropout\(|\.dropout", words=["dropout"])
+_HANDED = pattern(r"\bdef \w+\([^)]*\bdropout\b")
+_BY_NAME = pattern(r"(?<![\w.])dropout\(")
 _DROPS_SOME = pattern(r"\bdrop\w*\(")
 _OWN = pattern(r"\bself\.(\w+)")
 _CALLED = pattern(r"\bself\.(\w+) ?[\[(.]")
@@ -94,7 +96,7 @@ def moded_in(m: Machine, value: Object, method: FunctionInfo) -> str:
         return moded(m, value)
     assert value.cls is not None
     drops = not _drops_nothing(m, value)
-    if ("batch_norm(" in code and _normalises(value.cls)) or (drops and _DROPS.search(code)):
+    if ("batch_norm(" in code and _normalises(value.cls)) or (drops and _drops(code)):
         return "yes"
     own = "no"
     if _ASKS.search(code):
@@ -177,7 +179,7 @@ def _moded_class(m: Machine, value: Object) -> str:
     answer, drops = "no", not _drops_nothing(m, value)
     for info in value.cls.mro:
         text = info.module.text_of(info.node)
-        if ("batch_norm(" in text and _normalises(info)) or (drops and _DROPS.search(text)):
+        if ("batch_norm(" in text and _normalises(info)) or (drops and _drops(text)):
             return "yes"
         if "self.training" in text:  # it may choose the quicker of two ways, or draw
             if any(_DRAWS.search(way) or (drops and _DROPS_SOME.search(way)) for way in _by_mode(info)):
@@ -187,6 +189,13 @@ def _moded_class(m: Machine, value: Object) -> str:
         if name not in MODULE_BASES and not name.endswith((".nn.Module", "LightningModule", "ABC", *_PLAIN)):
             answer = "unknown"
     return answer
+
+
+def _drops(code: str) -> bool:
+    """Whether it speaks of dropout, and not of what its callers may hand it: `def attend(q, k, v, dropout=None)`."""
+    if _HANDED.search(code):
+        code = _BY_NAME.sub("", code)
+    return _DROPS.search(code) is not None
 
 
 def _normalises(cls: ClassInfo) -> bool:

@@ -126,15 +126,25 @@ def modes_of(m: Machine, value: Value) -> frozenset[Mode]:
 
 
 def _holds_evaluating(m: Machine, value: Object, depth: int = 3) -> bool:
-    """Whether a part of the module, or a part of that, was put in eval mode by itself."""
+    """Whether a part of the module, or a part of that, may have been put in eval mode by itself, or was lent."""
     for child in children(m, value) or ():
+        if _is_lent(m, child):
+            return True
         if isinstance(child, Object) and is_module(child):
             found = m.store.get(("mode", owner_key(child)))
-            if found and all(mode.kind == "eval" for mode in found):
+            if found and any(mode.kind in ("eval", "unknown") for mode in found):
                 return True
             if depth and _holds_evaluating(m, child, depth - 1):
                 return True
     return False
+
+
+def _is_lent(m: Machine, child: Value) -> bool:
+    """`wrapper.model = predictor.model`: a network of an object that is not known, which may be in any mode."""
+    if not isinstance(child, Symbol) or not isinstance(child.key, tuple) or child.key[:1] != ("attr",):
+        return False
+    found = m.store.get(("mode", child.key))
+    return any(mode.kind != "train" for mode in found) if found else known_as_module(m, child)
 
 
 def born(m: Machine, made: Object) -> None:

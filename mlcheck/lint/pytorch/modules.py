@@ -92,7 +92,7 @@ def is_entered(m: Machine, module: Object, info: FunctionInfo, name: str) -> boo
     """
     if m.inside_module or not modes.is_module(module) or name in modes.OUTSIDE or name.startswith("__"):
         return False
-    if module.cls is None or frameworks.owner_of(module.cls):
+    if module.cls is None or (frameworks.owner_of(module.cls) and name != "forward"):
         return False
     line = [base.methods[name] for base in module.cls.mro if name in base.methods] or [info]
     return all(frame.bound is not module for frame in m.frames) and all(map(m.relevance.is_quiet, line))
@@ -218,7 +218,7 @@ def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST)
         items = containers.contents(m, module)
         layers = list(items.items.values()) if isinstance(items, Table) else list(items.items) if items else []
         if items is None or items.open:
-            return _after_unknown(m, module, Symbol(m.fresh(), "", split, traces), node)
+            return _after_unknown(m, containers.tail(m, module), Symbol(m.fresh(), "", split, traces), node)
         result = first
         for inner in layers:
             result = m.call(inner, [result], {}, node)
@@ -247,9 +247,10 @@ def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST)
     return heads.after_backbone(m, module, unknown, node)
 
 
-def _after_unknown(m: Machine, module: Object, between: Symbol, node: ast.AST) -> Value:
+def _after_unknown(m: Machine, last: Value | None, between: Symbol, node: ast.AST) -> Value:
     """What the last layer makes of what the layers before it, which are not all known, leave."""
-    last = containers.tail(m, module)
+    if isinstance(last, Select):
+        return Select(last.key, *(_after_unknown(m, side, between, node) for side in (last.then, last.other)))
     if not isinstance(last, Object) or last.cls is not None:
         return between
     kind = last.type.rpartition(".")[2]

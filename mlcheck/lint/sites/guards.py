@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import is_module
 from mlcheck.lint.sites.model import Call, Function
@@ -32,6 +32,22 @@ def conditions(context: Context) -> list[ast.expr]:
 def told_conditions(file: File, context: Context) -> list[ast.expr]:
     """As `conditions`; of `if wanted:` what `wanted` was last assigned."""
     return [source(file, test, context)[0] for test in conditions(context)]
+
+
+def asked_alike(one: Call | None, other: Call | None) -> bool:
+    """Whether both stand under tests for words, of one name or for one word: `kind == "a"`, `kind in ("b", "c")`."""
+    asked = [_asked_for_words(call.context) for call in (one, other) if call is not None]
+    return len(asked) == 2 and not asked[0].isdisjoint(asked[1])
+
+
+def _asked_for_words(context: Context) -> set[str]:
+    """The names that the tests around a place compare with words, and these words."""
+    found = set()
+    for test in (node for asked in conditions(context) for node in walk(asked) if isinstance(node, ast.Compare)):
+        said = [node.value for side in test.comparators for node in walk(side) if isinstance(node, ast.Constant)]
+        if said and all(isinstance(word, str) for word in said):
+            found |= {last_name(test.left), *map(repr, said)}
+    return found - {""}
 
 
 def on_failure(context: Context) -> bool:

@@ -10,6 +10,7 @@ from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.blocks import straight
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.latest import reaching
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.project import Sites
@@ -74,7 +75,8 @@ def _asks_rank(file: File, test: ast.expr, context: Context) -> bool:
     if mentions_rank(test) or any(_is_of_rank(file, part) for part in parts) or _names_process(file, test):
         return True
     told = file.bindings(test.id, context) if isinstance(test, ast.Name) else []
-    return any(binding.kind == "value" and binding.value and mentions_rank(binding.value) for binding in told)
+    values = [binding.value for binding in told if binding.kind == "value" and binding.value]
+    return any(mentions_rank(value) or _names_process(file, value) for value in values)
 
 
 def _is_of_rank(file: File, test: ast.expr) -> bool:
@@ -95,8 +97,11 @@ def _names_process(file: File, test: ast.expr) -> bool:
     spawned = {last_name(call.argument("fn", 0)) for call in file.calls("spawn")}
     started = [each.node.args.args[:1] for each in file.functions if each.name in spawned]
     names |= {first.arg for arguments in started for first in arguments}
-    parts = (part for part in walk(test) if isinstance(part, ast.Name | ast.Attribute))
-    return any(ast.unparse(part) in names for part in parts)
+    wraps = [call for call in file.sites.calls(DDP) if call.file is file]
+    devices = [part for call in wraps for part in walk(call.argument("device_ids", 1) or ast.Pass())]
+    own = {last_name(part) for part in devices} - {""}
+    parts = [part for part in walk(test) if isinstance(part, ast.Name | ast.Attribute)]
+    return any(ast.unparse(part) in names or last_name(part) in own for part in parts)
 
 
 def is_guarded(file: File, context: Context) -> bool:
@@ -160,9 +165,20 @@ def runs_on_every_rank(sites: Sites, call: Call, depth: int = _DEPTH) -> bool:
 
 
 def _given_to(loader: Call, sampler: Call) -> tuple[str, ...]:
-    """The names of a loader that is made with the sampler right in its arguments."""
-    inside = any(word.value is sampler.node for word in loader.node.keywords)
-    return loader.file.names_given(loader.node) if inside else ()
+    """The names of a loader that is given the sampler; its key in a dictionary."""
+    given = [word.value for word in loader.node.keywords if word.arg == "sampler"]
+    for name in [each for each in given if isinstance(each, ast.Name)]:
+        values = [binding.value for binding in reaching(loader.file, name, loader.context)]
+        given += [value for value in values if isinstance(value, ast.expr)]
+    arms = [arm for each in given if isinstance(each, ast.IfExp) for arm in (each.body, each.orelse)]
+    if sampler.node not in (*given, *arms):
+        return ()
+    tables = loader.function.all(ast.Dict) if loader.function is not None else []
+    keys = [
+        key for table in tables for key, value in zip(table.keys, table.values, strict=True) if value is loader.node
+    ]
+    words = [str(key.value) for key in keys if isinstance(key, ast.Constant)]
+    return (*loader.file.names_given(loader.node), *words)
 
 
 def is_for_evaluation(sampler: Call) -> bool:

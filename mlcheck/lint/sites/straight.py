@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mlcheck.lint.nodes import is_name, reads_of, stores, stores_of, walk
 
 _ASKED = frozenset(["shape", "size", "device", "dtype", "ndim", "dim", "is_cuda", "numel", "type", "requires_grad"])
+_SIZES = ("shape", "size", "ndim", "dim", "numel")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -22,6 +23,19 @@ def read_after(function: _Function, node: ast.AST, name: str) -> ast.Name | None
             if stores(statement, name) or isinstance(statement, ast.Return | ast.Raise):
                 return None
     return _beside(own, node, name) if own is not None else None
+
+
+def reads_sizes_alone(nodes: Sequence[ast.AST], call: ast.Call) -> bool:
+    """Whether these lines ask what a call returned for its sizes at most: `model(x).shape[1]`, `out = model(x)`."""
+    asked = {id(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr in _SIZES}
+    asked |= {
+        id(node.args[0]) for node in nodes if isinstance(node, ast.Call) and is_name(node.func, "len") and node.args
+    }
+    targets = [node.targets[0] for node in nodes if isinstance(node, ast.Assign) and node.value is call]
+    named = targets[0] if len(targets) == 1 else None
+    return id(call) in asked or (
+        isinstance(named, ast.Name) and all(id(read) in asked for read in reads_of(nodes, named.id))
+    )
 
 
 def rebound_between(function: _Function, first: ast.AST, last: ast.AST, name: str) -> bool:

@@ -21,6 +21,9 @@ LEARNERS = frozenset(
         *("KBinsDiscretizer", "TargetEncoder", "NMF", "KernelPCA", "FastICA", "IncrementalPCA", "FactorAnalysis"),
     ]
 )
+COUNTERS = frozenset(["CountVectorizer"])
+"""What learns which words there are, and not how often: of words that only held-out rows have, nothing follows."""
+SCALERS = frozenset(["StandardScaler", "MinMaxScaler", "RobustScaler", "MaxAbsScaler"])
 _BY_TARGET = frozenset(
     f"category_encoders.{name}"
     for name in ("TargetEncoder", "LeaveOneOutEncoder", "CatBoostEncoder", "JamesSteinEncoder", "WOEEncoder")
@@ -78,7 +81,7 @@ def fitted(passed: Passed) -> str:
     match passed.node:
         case ast.Call(func=ast.Attribute(value=owner, attr="fit_transform"), args=[_, *_]):
             made = learner(passed.file, owner, passed.context)
-            return f"`{made}` is fitted on all data" if made else ""
+            return f"`{made}` is fitted on all data" if made and made not in COUNTERS else ""
         case ast.Call(func=ast.Attribute(value=owner, attr="fit_resample"), args=[_, *_]):
             found = origins(passed.file, owner, passed.context)
             certain = bool(found) and all(origin.name.startswith(_RESAMPLERS) for origin in found)
@@ -93,7 +96,7 @@ def fitted(passed: Passed) -> str:
 def _fitted_above(passed: Passed, owner: ast.expr, data: ast.expr) -> str:
     """`scaler.fit(x)` above `scaler.transform(x)`, of one and the same `x`."""
     file, made = passed.file, learner(passed.file, owner, passed.context)
-    if not made or not isinstance(data, ast.Name):
+    if not made or made in COUNTERS or not isinstance(data, ast.Name):
         return ""
     held = latest(file, data, passed.context)
     for call in file.calls("fit") if held is not None else ():

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.values import Object
 
@@ -68,7 +68,8 @@ def stops_by_itself(facts: Facts, forward: Forward) -> bool:
                 return True
             given = node.value if isinstance(node, ast.Return) else None
             called = given.func if isinstance(given, ast.Call) else None
-            if isinstance(called, ast.Name) and _is_switched_off(facts, called.id):
+            part = isinstance(called, ast.Attribute) and not is_name(called.value, "self")
+            if (part or isinstance(called, ast.Name)) and _is_switched_off(facts, last_name(called)):
                 return True
             if isinstance(given, ast.Call) and ast.unparse(given.func).removeprefix("self.") not in seen:
                 todo.append(ast.unparse(given.func).removeprefix("self."))
@@ -84,8 +85,12 @@ def asks_for_gradients(facts: Facts, forward: Forward) -> bool:
     return any(_GRADIENTS.search(text) for text in texts)
 
 
-def _is_switched_off(facts: Facts, name: str) -> bool:
-    """Whether a function or method of that name in the project switches gradients off."""
+def _is_switched_off(facts: Facts, name: str, seen: tuple[str, ...] = ()) -> bool:
+    """Whether a function or method of that name in the project switches gradients off, or returns what one gives."""
     files = facts.sites.mentioning([f"def {name}("])
-    texts = [each.text for file in files for each in file.functions if each.name == name]
-    return any(word in text for text in texts for word in _MANAGERS)
+    functions = [each for file in files for each in file.functions if each.name == name]
+    if any(word in each.text for each in functions for word in _MANAGERS):
+        return True
+    returned = [line.value for each in functions for line in each.all(ast.Return)]
+    called = {last_name(value.func) for value in returned if isinstance(value, ast.Call)} - {name, "", *seen}
+    return any(_is_switched_off(facts, other, (*seen, name)) for other in sorted(called))

@@ -53,7 +53,7 @@ def _left_by_caller(function: Function) -> Iterator[tuple[Place, str, Place]]:
         return
     calls = function.file.sites.calls_of(function) or []
     left = [list(_left(call, sorted_)) for call in calls]
-    for number in range(len(given)) if all(left) else ():
+    for number in range(len(given)) if left and all(left) else ():
         same = [(place, name, group) for each in left for at, place, name, group in each if at == number]
         if len(same) == len(calls):
             yield same[0]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import is_attribute, walk
+from mlcheck.lint.nodes import is_attribute, is_name, walk
 from mlcheck.lint.sites.layers.modules import is_module
 from mlcheck.lint.sites.model import OPEN, Class
 from mlcheck.lint.sites.origins import origins
@@ -34,14 +34,17 @@ def kept_from_gradients(sites: Sites) -> Iterator[Kept]:
             continue
         for name in given.keys() & cls.attributes.keys():
             owners = [other for other in sites.classes if name in other.attributes and is_module(other)]
-            call = _kept_call(cls, name)
-            if call is not None and owners == [cls]:
-                yield Kept(name, given[name], call)
+            call, (place, giver) = _kept_call(cls, name), given[name]
+            if call is not None and owners == [cls] and giver in (None, *cls.line):
+                yield Kept(name, place, call)
 
 
-def _given(sites: Sites) -> dict[str, Place]:
-    """`model.encoder.parameters()` among what optimizers are made of, by the part's name."""
-    found: dict[str, Place] = {}
+def _given(sites: Sites) -> dict[str, tuple[Place, Class | None]]:
+    """`model.encoder.parameters()` among what optimizers are made of, by the part's name.
+
+    With the class around it where that is the owner: `self.encoder.parameters()`.
+    """
+    found: dict[str, tuple[Place, Class | None]] = {}
     for call in sites.once(optimizers):
         params = call.argument("params", 0)
         for origin in origins(call.file, params, call.context) if params is not None and params is not OPEN else ():
@@ -49,7 +52,9 @@ def _given(sites: Sites) -> dict[str, Place]:
                 func = node.func if isinstance(node, ast.Call) else None
                 if isinstance(func, ast.Attribute) and func.attr == "parameters" and isinstance(node, ast.Call):
                     if isinstance(func.value, ast.Attribute):
-                        found[func.value.attr] = origin.file.place(node, origin.context)
+                        own = is_name(func.value.value, "self")
+                        giver = origin.file.class_around(origin.context) if own else None
+                        found[func.value.attr] = origin.file.place(node, origin.context), giver
     return found
 
 
