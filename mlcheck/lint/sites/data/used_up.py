@@ -62,7 +62,7 @@ def _gone_over_again(file: File, over: ast.expr, context: Context) -> Iterator[U
 def _handed_over(function: Function, parameter: str) -> Iterator[UsedUp]:
     """`train_epoch(model, batches)` in a loop, of a `batches` that was made before it."""
     names = list(function.parameters)
-    for call in callers(function.file.sites, function):
+    for call in callers(function.file.sites, function) if parameter in names else ():
         given = call.argument(parameter, names.index(parameter) - bool(function.receiver))
         again = _loops(call.context)
         bindings = call.file.bindings(given.id, call.context) if isinstance(given, ast.Name) else []
@@ -117,7 +117,7 @@ def _is_called_again(function: Function) -> bool:
 def _is_used_up(file: File, made: ast.expr, context: Context) -> bool:
     """Whether it can be gone over a single time, and comes to an end."""
     if isinstance(made, ast.GeneratorExp):
-        return True
+        return "parameters()" not in ast.unparse(made)  # of which another rule speaks
     if not isinstance(made, ast.Call) or _RESTARTING.search(ast.unparse(made)):
         return False
     if last_name(made.func) == "tqdm" and made.args:
