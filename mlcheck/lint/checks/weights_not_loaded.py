@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call, Function, Sites
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import holds_parameters
 from mlcheck.lint.sites.layers.reinitialising import initialised_again
+from mlcheck.lint.sites.weights.copied_too_early import copied_too_early
 from mlcheck.lint.sites.weights.dropped import dropped
 from mlcheck.lint.sites.weights.loading import lost
 from mlcheck.lint.sites.weights.prefixes import prefix_of, prefixed, saved_with_prefix
@@ -29,6 +30,13 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from lost(facts.sites)
     yield from dropped(facts.sites)
     yield from initialised_again(facts.sites)
+    for early in copied_too_early(facts.sites):
+        yield Finding(
+            f"`{early.name}` is a copy of `{early.model}` from before that loads its weights: it never has them",
+            early.copy.place.location,
+            help="take the copy after the weights are loaded",
+            related=(early.load.place.location,),
+        )
     for file in facts.sites.mentioning(["state_dict()"]):
         for call in file.calls("state_dict"):
             facts.sites.seen[LOOKS_AT] += 1
