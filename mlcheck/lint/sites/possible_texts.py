@@ -55,7 +55,7 @@ def possible(asked: Compared) -> Possible | None:
     bindings = file.bindings(variable.id, asked.context)
     if len(bindings) != 1 or not isinstance(bindings[0].node, ast.For | ast.arg):
         return None
-    if bindings[0].kind == "loop":
+    if isinstance(bindings[0].node, ast.For):
         return _of_loop(asked, variable.id, bindings[0])
     return _of_parameter(asked, variable.id) if bindings[0].kind == "param" else None
 
@@ -63,14 +63,27 @@ def possible(asked: Compared) -> Possible | None:
 def _of_loop(asked: Compared, name: str, binding: Binding) -> Possible | None:
     """`for phase in ["train", "val"]`."""
     loop = binding.node
-    if not isinstance(loop, ast.For) or not is_name(loop.target, name):
+    given = _gone_over(loop, name) if isinstance(loop, ast.For) else None
+    if not isinstance(loop, ast.For) or given is None:
         return None
-    over, where = asked.file.value(loop.iter, binding.context)
-    if isinstance(loop.iter, ast.Name) and asked.file.is_mutated(loop.iter.id, binding.context):
+    over, where = asked.file.value(given, binding.context)
+    if isinstance(given, ast.Name) and asked.file.is_mutated(given.id, binding.context):
         return None
     texts = _texts(over)
     held = _compared_with(asked.file, name, walk(loop))
     return Possible(texts, asked.file, over, where, held) if texts and asked.node in walk(loop) else None
+
+
+def _gone_over(loop: ast.For, name: str) -> ast.expr | None:
+    """`names` of `for phase in names`, and `loaders` of `for phase, loader in loaders.items()`."""
+    match loop.target, loop.iter:
+        case ast.Name(id=bound), ast.Call(func=ast.Attribute(value=over, attr="keys"), args=[]) if bound == name:
+            return over
+        case ast.Name(id=bound), over if bound == name:
+            return over
+        case ast.Tuple(elts=[ast.Name(id=bound), _]), ast.Call(func=ast.Attribute(value=over, attr="items")):
+            return over if bound == name else None
+    return None
 
 
 def _of_parameter(asked: Compared, name: str) -> Possible | None:

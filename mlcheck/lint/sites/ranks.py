@@ -10,10 +10,9 @@ from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.blocks import straight
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
-from mlcheck.lint.sites.model import Call, Function
-from mlcheck.lint.sites.origins import callers, returns
+from mlcheck.lint.sites.model import Call, Class, Function
+from mlcheck.lint.sites.origins import callers, origins, returns
 from mlcheck.lint.sites.project import Sites
-from mlcheck.lint.sites.records import made_of
 from mlcheck.lint.sites.scopes import Context
 from mlcheck.lint.values import split_of_name
 
@@ -162,7 +161,7 @@ def lets_one_rank_in(file: File, test: ast.expr, context: Context) -> bool:
         return is_one_rank(held)
     method = file.method_around(context)
     own = method is not None and is_name(test.value, method.receiver)
-    cls = method.cls if own and method is not None else made_of(file, test.value, context)
+    cls = method.cls if own and method is not None else _made_of(file, test.value, context)
     asked = cls.find(test.attr) if cls is not None else None
     if asked is not None:
         decorators = {last_name(each) for each in asked.node.decorator_list}
@@ -171,6 +170,14 @@ def lets_one_rank_in(file: File, test: ast.expr, context: Context) -> bool:
         )
     sets = cls.attribute(test.attr) if cls is not None else []
     return len(sets) == 1 and sets[0][1].value is not None and is_one_rank(sets[0][1].value)
+
+
+def _made_of(file: File, owner: ast.expr, context: Context) -> Class | None:
+    """The class of the project that makes an object, wherever that is."""
+    found = [(each, each.node) for each in origins(file, owner, context)]
+    made = {each.file.resolve(node.func, each.context) if isinstance(node, ast.Call) else None for each, node in found}
+    only = made.pop() if len(made) == 1 else None
+    return only if isinstance(only, Class) else None
 
 
 def runs_on_every_rank(sites: Sites, call: Call, depth: int = _DEPTH) -> bool:

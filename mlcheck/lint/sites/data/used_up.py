@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import last_name, own_nodes, walk
+from mlcheck.lint.nodes import last_name, own_nodes, reads_of, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.iteration import iteration_of
@@ -46,7 +46,8 @@ def _gone_over_again(file: File, over: ast.expr, context: Context) -> Iterator[U
     again = _loops(context)
     if isinstance(over, ast.Attribute):
         held = _kept(file, over, function)
-        if held is not None and function is not None and (any(again) or _is_called_again(function)):
+        alone = function is not None and function.cls is not None and function.cls.text.count(ast.unparse(over)) == 2
+        if held is not None and alone and function is not None and (any(again) or _is_called_again(function)):
             yield UsedUp(file, over, context, *held)
         return
     assert isinstance(over, ast.Name)
@@ -55,8 +56,16 @@ def _gone_over_again(file: File, over: ast.expr, context: Context) -> Iterator[U
         return
     if bindings[0].kind == "param" and function is not None and not any(again):
         yield from _handed_over(function, over.id)
-    elif any(again) and (made := _made_outside(file, bindings[0], again)) is not None:
-        yield UsedUp(file, over, context, made, bindings[0].context)
+    elif any(again) and _is_read_once(file, over.id, context):
+        if (made := _made_outside(file, bindings[0], again)) is not None:
+            yield UsedUp(file, over, context, made, bindings[0].context)
+
+
+def _is_read_once(file: File, name: str, context: Context) -> bool:
+    """Whether nothing else takes items of it, such as `next(rows)`."""
+    function = file.function_around(context)
+    nodes = function.nodes if function is not None else walk(file.module.source.tree)
+    return len(reads_of(nodes, name)) == 1
 
 
 def _handed_over(function: Function, parameter: str) -> Iterator[UsedUp]:
@@ -67,7 +76,8 @@ def _handed_over(function: Function, parameter: str) -> Iterator[UsedUp]:
         again = _loops(call.context)
         bindings = call.file.bindings(given.id, call.context) if isinstance(given, ast.Name) else []
         if isinstance(given, ast.Name) and len(bindings) == 1 and any(again):
-            if call.function is call.file.function_around(bindings[0].context):
+            alone = _is_read_once(call.file, given.id, call.context)
+            if alone and call.function is call.file.function_around(bindings[0].context):
                 made = _made_outside(call.file, bindings[0], again)
                 if made is not None:
                     yield UsedUp(call.file, given, call.context, made, bindings[0].context)

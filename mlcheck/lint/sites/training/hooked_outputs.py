@@ -47,7 +47,8 @@ def _kept_by(call: Call, file: File, node: ast.expr, named: object) -> Iterator[
     for each in nodes:
         match each:
             case ast.Call(func=ast.Attribute(value=kept, attr="append"), args=[value]) if output:
-                if _is_output(value, output) and last_name(kept) and not _is_emptied(file, last_name(kept)):
+                name = last_name(kept.value if isinstance(kept, ast.Subscript) else kept)
+                if _is_output(value, output) and name and not _is_emptied(file, name):
                     yield HookedOutput(file, each, ast.unparse(kept), call)
 
 
@@ -62,5 +63,8 @@ def _is_output(value: ast.expr, output: str) -> bool:
 
 def _is_emptied(file: File, name: str) -> bool:
     """Whether anything in the file empties the list, or puts another in its place."""
-    begun = re.findall(rf"\b{name}\s*(?::[^=\n]+)?=\s*(?:\[|list\(|(?:collections\.)?deque\(|defaultdict\()", file.text)
-    return len(begun) > 1 or re.search(rf"\b{name}\.(?:clear|pop)\(|del [\w.]*\b{name}\b", file.text) is not None
+    begun = re.findall(
+        rf"\b{name}\s*(?::[^=\n]+)?=\s*(?:\[|\{{|list\(|dict\(|(?:collections\.)?(?:deque|defaultdict)\()", file.text
+    )
+    emptied = rf"\b{name}(?:\[[^\]\n]*\])?(?:\.(?:clear|pop)\(|\s*=\s*\[)|del [\w.]*\b{name}\b"
+    return len(begun) > 1 or len(re.findall(emptied, file.text)) > len(begun)

@@ -68,7 +68,7 @@ def _written_in(listed: Origin) -> Iterator[ast.expr]:
     if isinstance(node, ast.ListComp | ast.GeneratorExp):
         yield node.elt
     if isinstance(node, ast.List | ast.Tuple):
-        yield from node.elts
+        yield from (file.value(group, listed.context)[0] for group in node.elts)
     names = file.names_given(node) if isinstance(node, ast.List) else ()
     for call in file.calls("append") if len(names) == 1 else ():
         if is_name(call.owner, names[0]) and call.context.scope is listed.context.scope and call.node.args:

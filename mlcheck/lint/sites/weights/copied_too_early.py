@@ -9,6 +9,7 @@ from typing import NamedTuple
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.project import Sites
 
 _COPIES = ("copy.deepcopy", "torch.optim.swa_utils.AveragedModel")
@@ -40,14 +41,21 @@ def copied_too_early(sites: Sites) -> Iterator[Early]:
         same = _other_names(function, model)
         if ast.unparse(target) in same:
             continue
-        loads = [
-            call
-            for call in function.file.calls(*_LOADS)
-            if call.function is function and call.owner is not None and ast.unparse(call.owner) in same
-        ]
+        loads = list(_loads(function, same))
         later = [call for call in loads if call.node.lineno > copy.node.lineno and not call.loops]
         if later and len(later) == len(loads) and not _is_brought_up(sites, copy, target):
             yield Early(copy, ast.unparse(target), model, later[0])
+
+
+def _loads(function: Function, same: set[str]) -> Iterator[Call]:
+    """`model.load_state_dict(...)`, and calls of methods of the object that do so with what it keeps."""
+    for call in function.file.calls(*_LOADS):
+        if call.owner is None or ast.unparse(call.owner) not in same:
+            continue
+        if call.function is function:
+            yield call
+        elif call.function is not None and call.cls is function.cls is not None:
+            yield from (each for each in callers(function.file.sites, call.function) if each.function is function)
 
 
 def _line_of(function: Function, copy: Call) -> ast.Assign | None:
