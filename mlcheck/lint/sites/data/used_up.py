@@ -37,27 +37,27 @@ def used_up(sites: Sites) -> Iterator[UsedUp]:
     for file in sites.mentioning(["torch"]):
         for loop, inside in file.walk.loops:
             over = iteration_of(loop).over if isinstance(loop, ast.For) else None
-            if isinstance(over, ast.Name | ast.Attribute) and inside.outer is not None and not _may_leave(loop):
-                yield from _gone_over_again(file, over, inside.outer)
+            if isinstance(over, ast.Name | ast.Attribute) and inside.outer is not None:
+                found = list(_gone_over_again(file, over, inside.outer))
+                yield from found if found and not _may_leave(loop) else ()
 
 
 def _gone_over_again(file: File, over: ast.expr, context: Context) -> Iterator[UsedUp]:
     function = file.function_around(context)
-    again = _loops(context)
     if isinstance(over, ast.Attribute):
         held = _kept(file, over, function)
         alone = function is not None and function.cls is not None and function.cls.text.count(ast.unparse(over)) == 2
-        if held is not None and alone and function is not None and (any(again) or _is_called_again(function)):
+        if held is not None and alone and function is not None and (_loops(context) or _is_called_again(function)):
             yield UsedUp(file, over, context, *held)
         return
     assert isinstance(over, ast.Name)
     bindings = file.bindings(over.id, context)
     if len(bindings) != 1 or function is not file.function_around(bindings[0].context):
         return
-    if bindings[0].kind == "param" and function is not None and not any(again):
-        yield from _handed_over(function, over.id)
-    elif any(again) and _is_read_once(file, over.id, context):
-        if (made := _made_outside(file, bindings[0], again)) is not None:
+    if bindings[0].kind == "param" and function is not None:
+        yield from _handed_over(function, over.id) if not _loops(context) else ()
+    elif (made := _maker(file, bindings[0])) is not None and _is_left_out(bindings[0], _loops(context)):
+        if _is_read_once(file, over.id, context):
             yield UsedUp(file, over, context, made, bindings[0].context)
 
 
@@ -73,14 +73,14 @@ def _handed_over(function: Function, parameter: str) -> Iterator[UsedUp]:
     names = list(function.parameters)
     for call in callers(function.file.sites, function) if parameter in names else ():
         given = call.argument(parameter, names.index(parameter) - bool(function.receiver))
-        again = _loops(call.context)
         bindings = call.file.bindings(given.id, call.context) if isinstance(given, ast.Name) else []
-        if isinstance(given, ast.Name) and len(bindings) == 1 and any(again):
-            alone = _is_read_once(call.file, given.id, call.context)
-            if alone and call.function is call.file.function_around(bindings[0].context):
-                made = _made_outside(call.file, bindings[0], again)
-                if made is not None:
-                    yield UsedUp(call.file, given, call.context, made, bindings[0].context)
+        if not isinstance(given, ast.Name) or len(bindings) != 1:
+            continue
+        made = _maker(call.file, bindings[0])
+        here = call.function is call.file.function_around(bindings[0].context)
+        if made is not None and here and _is_left_out(bindings[0], _loops(call.context)):
+            if _is_read_once(call.file, given.id, call.context):
+                yield UsedUp(call.file, given, call.context, made, bindings[0].context)
 
 
 def _loops(context: Context) -> list[Context]:
@@ -94,12 +94,15 @@ def _comes_round(loop: ast.AST) -> bool:
     return isinstance(loop, ast.For) or (isinstance(loop, ast.While) and not _may_leave(loop))
 
 
-def _made_outside(file: File, binding: Binding, again: list[Context]) -> ast.expr | None:
-    """The iterator that a name holds, if one of the loops comes round without making it anew."""
+def _maker(file: File, binding: Binding) -> ast.expr | None:
+    """The iterator that a name is given."""
     made = binding.value if binding.kind == "value" else None
-    if not isinstance(made, ast.expr) or all(loop in binding.context.outwards() for loop in again):
-        return None
-    return made if _is_used_up(file, made, binding.context) else None
+    return made if isinstance(made, ast.expr) and _is_used_up(file, made, binding.context) else None
+
+
+def _is_left_out(binding: Binding, again: list[Context]) -> bool:
+    """Whether one of the loops comes round without making it anew."""
+    return any(loop not in binding.context.outwards() for loop in again)
 
 
 def _kept(file: File, over: ast.Attribute, function: Function | None) -> tuple[ast.expr, Context] | None:

@@ -31,10 +31,12 @@ def dropped_wrappers(sites: Sites) -> Iterator[tuple[Call, ast.expr]]:
         first = call.node.args[0] if call.node.args else None
         if _is_statement(call) and first is not None and _is_used_later(call, first):
             yield call, first
-    for file in sites.mentioning(["Accelerator", "Fabric"]):
+    for file in sites.mentioning([".prepare(", ".setup"]):
         for call in file.calls(*_PREPARING):
+            if call.node not in file.statements or len(call.node.args) < 2 or not _prepares(call):
+                continue
             used = [given for given in call.node.args if _is_used_later(call, given)]
-            if call.node in file.statements and len(call.node.args) > 1 and used and _prepares(call):
+            if used:
                 yield call, used[0]
 
 
