@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import is_name, stores, walk
+from mlcheck.lint.nodes import stores, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.project import Sites
@@ -39,23 +39,28 @@ def late_closures(sites: Sites) -> Iterator[Late]:
         for call in file.calls(*_HOOKS):
             yield from _of_call(call, outlives=not _is_taken_off(call))
         for call in file.calls("append"):
-            kept = call.owner
-            fresh = not isinstance(kept, ast.Name) or any(stores(loop.node, kept.id) for loop in call.loops[:1])
-            yield from _of_call(call, outlives=not fresh)
+            yield from _of_call(call, outlives=_is_made_outside(call))
         if _LISTED.search(file.text):
             yield from _in_comprehensions(file)
 
 
 def _of_call(call: Call, outlives: bool) -> Iterator[Late]:
     loop = call.loops[0].node if call.loops and outlives and call.node.args else None
-    if not isinstance(loop, ast.For) or _ends_with(loop, call.node):
+    if not isinstance(loop, ast.For):
         return
     given = call.node.args[0]
-    closure = given if isinstance(given, ast.Lambda) else _defined_in(loop, given)
-    if closure is not None:
+    closure = given if isinstance(given, ast.Lambda) else _defined_in(call, given)
+    if closure is not None and not _ends_with(loop, call.node):
         yield from _reads(
             call.file, closure, {n.id for n in walk(loop.target) if isinstance(n, ast.Name)}, call.context
         )
+
+
+def _is_made_outside(append: Call) -> bool:
+    """Whether the list is there for longer than a turn of the loop."""
+    kept, loop = append.owner, append.loops[0] if append.loops else None
+    bound = append.file.bindings(kept.id, append.context) if isinstance(kept, ast.Name) else []
+    return bool(bound) and not any(loop in each.context.outwards() for each in bound)
 
 
 def _is_taken_off(call: Call) -> bool:
@@ -70,10 +75,11 @@ def _ends_with(loop: ast.For, call: ast.Call) -> bool:
     return any(node.lineno > call.lineno for node in leaves)
 
 
-def _defined_in(loop: ast.For, given: ast.expr) -> ast.FunctionDef | None:
-    """The function of that name that each turn defines."""
-    found = [node for node in walk(loop) if isinstance(node, ast.FunctionDef) and is_name(given, node.name)]
-    return found[0] if len(found) == 1 else None
+def _defined_in(call: Call, given: ast.expr) -> ast.FunctionDef | None:
+    """The function of that name that each turn of the loop defines."""
+    bound = call.file.bindings(given.id, call.context) if isinstance(given, ast.Name) else []
+    found = [each.node for each in bound if call.loops[0] in each.context.outwards()]
+    return found[0] if len(found) == 1 and isinstance(found[0], ast.FunctionDef) else None
 
 
 def _in_comprehensions(file: File) -> Iterator[Late]:
