@@ -60,7 +60,7 @@ def _is_made_outside(append: Call) -> bool:
     """Whether the list is there for longer than a turn of the loop."""
     kept, loop = append.owner, append.loops[0] if append.loops else None
     bound = append.file.bindings(kept.id, append.context) if isinstance(kept, ast.Name) else []
-    return bool(bound) and not any(loop in each.context.outwards() for each in bound)
+    return loop is not None and bool(bound) and not any(loop in each.context.outwards() for each in bound)
 
 
 def _is_taken_off(call: Call) -> bool:
