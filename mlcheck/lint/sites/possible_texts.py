@@ -9,7 +9,8 @@ from typing import NamedTuple
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call, Function
-from mlcheck.lint.sites.options import name_of_option
+from mlcheck.lint.sites.options import is_parsed, name_of_option
+from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Binding, Context
 
@@ -108,7 +109,8 @@ def _calls(function: Function) -> list[Call]:
 def _of_option(asked: Compared, variable: ast.Attribute) -> Possible | None:
     """The `choices` of the command line's only option of that name."""
     option = asked.file.sites.once(_options).get(variable.attr)
-    if option is None or option.file is not asked.file:
+    parsed = origins(asked.file, variable.value, asked.context) if option is not None else []
+    if option is None or not parsed or not all(is_parsed(origin.node) for origin in parsed):
         return None
     choices = option.argument("choices")
     texts = _texts(option.file.value(choices, option.context)[0]) if isinstance(choices, ast.expr) else frozenset()
