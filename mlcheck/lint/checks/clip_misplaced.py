@@ -1,4 +1,4 @@
-"""clip-misplaced: gradients are clipped where there are none yet, or where the step has already taken them."""
+"""clip-misplaced: gradients are clipped where there are none yet, where the step has taken them, or shard by shard."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.training.clipping import after_step, before_backward, of_other_module
 from mlcheck.lint.sites.training.crossed_clips import crossed
+from mlcheck.lint.sites.training.sharded_clips import sharded_clips
 from mlcheck.lint.sites.training.windows import clipped_in_each_turn
 
 Spot = tuple[str, int, int]
@@ -30,6 +31,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             of_other.place.location,
             help="clip the parameters that this optimizer was made with",
             related=(step.place.location,),
+        )
+    for sharded, model in sharded_clips(facts.sites):
+        yield Finding(
+            f"Each rank clips its own shard of `{ast.unparse(model)}` by the norm of that shard: the ranks scale their "
+            "parts of one gradient differently",
+            sharded.place.location,
+            help=f"`{ast.unparse(model)}.clip_grad_norm_(...)`, which computes the norm over all ranks",
         )
     for early, window in clipped_in_each_turn(facts.sites):
         if not _measures(early):

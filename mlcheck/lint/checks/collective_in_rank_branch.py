@@ -10,7 +10,7 @@ from mlcheck.lint.sites import Call, Context, File, Function, Sites, canonical
 from mlcheck.lint.sites.branches import Branch, branches
 from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.origins import callers, returns
-from mlcheck.lint.sites.ranks import is_one_rank, mentions_rank
+from mlcheck.lint.sites.ranks import lets_one_rank_in, mentions_rank
 
 LOOKS_AT = "collective"
 WORDS = ("distributed",)
@@ -148,7 +148,11 @@ def _guard(call: Call) -> ast.If | None:
     for outer in call.context.outwards():
         if outer.kind in ("function", "lambda"):
             return None
-        if isinstance(outer.node, ast.If) and outer.arm == "body" and is_one_rank(outer.node.test):
+        if (
+            isinstance(outer.node, ast.If)
+            and outer.arm == "body"
+            and lets_one_rank_in(call.file, outer.node.test, outer)
+        ):
             return None if _leads_elsewhere(call.file, outer.node, outer) else outer.node
     return None
 
@@ -157,7 +161,7 @@ def _left_to_one(call: Call) -> Branch | None:
     """`if rank != 0: continue` above the call, or an `else` of such a test: the other ranks do nothing else."""
     within = call.function.nodes if call.function is not None else walk(call.file.module.source.tree)
     for branch in branches(within):
-        if branch.held is branch.node.body or not is_one_rank(branch.test):
+        if branch.held is branch.node.body or not lets_one_rank_in(call.file, branch.test, call.context):
             continue
         idle = all(isinstance(line, ast.Pass | ast.Continue) or ast.unparse(line) == "return" for line in branch.other)
         if idle and _stands_in(call, branch.held):
@@ -183,7 +187,11 @@ def _answers(other: Call, call: Call, guard: ast.If) -> bool:
         return other.node.lineno > (guard.end_lineno or 0)  # this rank has left by then
     return any(
         isinstance(outer.node, ast.If)
-        and mentions_rank(outer.node.test)
+        and (
+            outer.node is guard
+            or mentions_rank(outer.node.test)
+            or lets_one_rank_in(other.file, outer.node.test, outer)
+        )
         and not (outer.node is guard and outer.arm == "body")
         for outer in other.context.outwards()
     )

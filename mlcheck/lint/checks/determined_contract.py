@@ -28,6 +28,20 @@ def check(facts: Facts) -> Iterator[Finding]:
         for call in _calls(cls):
             yield from _by_hand(cls, call)
         yield from _unwrapped(cls)
+        yield from _never_stepped(cls)
+
+
+def _never_stepped(cls: Class) -> Iterator[Finding]:
+    """A schedule that the trial promises to step itself, under a name that stands nowhere else."""
+    for call in cls.file.calls("wrap_lr_scheduler"):
+        names = cls.file.names_given(call.node)
+        by_hand = any("MANUAL_STEP" in ast.unparse(given) for given in _settings(call.node))
+        if call.cls is cls and by_hand and len(names) == 1 and not cls.file.sites.is_named(names[0], times=2):
+            yield Finding(
+                f"`{names[0]}` is to be stepped by hand, and nothing steps it: the learning rate stays what it was",
+                call.place.location,
+                help="step it in `train_batch`, or let the context do so: `LRScheduler.StepMode.STEP_EVERY_EPOCH`",
+            )
 
 
 def _is_trial(cls: Class) -> bool:

@@ -10,7 +10,9 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Call, Class, Function, Sites
 from mlcheck.lint.sites.guards import conditions, own_attribute
+from mlcheck.lint.sites.known_by_parts import known_by_parts
 from mlcheck.lint.sites.layers.modules import MODULE, module_classes, text_of
+from mlcheck.lint.sites.layers.running_statistics import keeps_statistics
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.training.asked_freezes import asked_freezes
 from mlcheck.lint.sites.training.woken_norms import woken_norms
@@ -18,10 +20,6 @@ from mlcheck.lint.sites.training.woken_norms import woken_norms
 LOOKS_AT = "module that sets modes"
 WORDS = ("eval()",)
 _NORM = pattern(r"BatchNorm|_NormBase|InstanceNorm")
-_WITH_NORMS = pattern(
-    r"torchvision\.models\.(?:\w+\.)?(?:wide_)?(?:resne|densenet|mobilenet|efficientnet|regnet|shufflenet|inception"
-    r"|googlenet|mnasnet)\w*"
-)
 _PART_AGAIN = pattern(r"\.\w+\.eval\(\)|freeze|frozen", re.IGNORECASE)
 
 
@@ -168,13 +166,7 @@ def _is_frozen(function: Function, name: str) -> bool:
 def _has_norms(function: Function, name: str) -> bool:
     sets = function.cls.attribute(name) if function.cls is not None else []
     made = sets[0][1].value if len(sets) == 1 else None
-    for node in walk(made) if made is not None else ():
-        named = sets[0][0].file.resolve(node.func, sets[0][1].context) if isinstance(node, ast.Call) else None
-        if isinstance(named, Class) and _NORM.search(text_of(named)):
-            return True
-        if isinstance(named, str) and _WITH_NORMS.fullmatch(named):
-            return True
-    return False
+    return made is not None and keeps_statistics(sets[0][0].file, made, sets[0][1].context)
 
 
 def _undone(sites: Sites, cls: Class) -> Call | None:
@@ -192,6 +184,7 @@ def _undone(sites: Sites, cls: Class) -> Call | None:
             kinds = {
                 file.resolve(o.node.func, o.context) for o in made if isinstance(o.node, ast.Call) and o.file is file
             }
-            if kinds == {cls} and len(made) == len(kinds) and _PART_AGAIN.search(around) is None:
+            is_cls = kinds == {cls} and len(made) == len(kinds)
+            if (is_cls or known_by_parts(file, owner, call.context) is cls) and _PART_AGAIN.search(around) is None:
                 return call
     return None

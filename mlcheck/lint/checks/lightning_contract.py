@@ -9,7 +9,7 @@ from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import is_attribute, is_name, loads, walk
 from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.layers.modules import text_of
-from mlcheck.lint.sites.origins import returns
+from mlcheck.lint.sites.origins import origins, returns
 from mlcheck.lint.sites.training.lightning import answers
 from mlcheck.lint.sites.training.lightning_schedules import is_lightning, is_plain_lightning, switched_off
 from mlcheck.lint.sites.training.refusals import refused
@@ -168,10 +168,11 @@ def _returned(cls: Class, step: Function) -> Iterator[Finding]:
     given = list(returns(step))
     for where, node in (each for answer in given for each in answers(step, answer)):
         loss = _loss_of(node)
-        if loss is not None and _is_cut(loss):
+        made = origins(where.file, loss, where.inner) if loss is not None else []
+        if made and all(_is_cut(origin.node) for origin in made):
             yield Finding(
                 "`training_step` returns a loss without its graph: there is nothing to run backward on",
-                where.place(loss).location,
+                made[0].file.place(made[0].node, made[0].context).location,
                 help="return the loss itself; log a detached one with `self.log`",
             )
         elif isinstance(node, ast.Dict) and node.keys and _lacks_loss(cls, node):

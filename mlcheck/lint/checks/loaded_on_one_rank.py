@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.origins import origins
-from mlcheck.lint.sites.ranks import DDP, is_one_rank, owned, starts
+from mlcheck.lint.sites.ranks import DDP, lets_one_rank_in, owned, starts
 
 LOOKS_AT = "distributed model"
 WORDS = ("DistributedDataParallel",)
@@ -43,7 +43,7 @@ def _guard(call: Call) -> ast.If | None:
             return None
         if not isinstance(outer.node, ast.If) or outer.arm != "body":
             continue
-        if is_one_rank(call.file.value(outer.node.test, outer)[0]):
+        if lets_one_rank_in(call.file, outer.node.test, outer):
             return outer.node if not outer.node.orelse else None
     return None
 

@@ -9,6 +9,7 @@ from mlcheck.core.finding import Finding, Location, first_of_each_line
 from mlcheck.lint.facts import Backward, Facts
 from mlcheck.lint.nodes import last_name, stores, walk
 from mlcheck.lint.sites import File
+from mlcheck.lint.sites.training.hooked_outputs import hooked_outputs
 from mlcheck.lint.sites.training.kept_losses import kept_losses
 from mlcheck.lint.training import Kept
 
@@ -16,7 +17,18 @@ LOOKS_AT = "backward pass"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    yield from first_of_each_line(chain(_seen(facts), _written(facts)))
+    yield from first_of_each_line(chain(_seen(facts), _written(facts), _hooked(facts)))
+
+
+def _hooked(facts: Facts) -> Iterator[Finding]:
+    """Outputs that a hook keeps."""
+    for hooked in hooked_outputs(facts.sites):
+        yield Finding(
+            f"`{hooked.kept}` keeps the output of every batch with its graph, and nothing empties it: memory grows",
+            hooked.file.place(hooked.append, hooked.registered.context).location,
+            help="keep `output.detach()`, or what is computed from it, and take the hook off when it is done",
+            related=(hooked.registered.place.location,),
+        )
 
 
 def _written(facts: Facts) -> Iterator[Finding]:

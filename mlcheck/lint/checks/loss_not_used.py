@@ -1,4 +1,4 @@
-"""loss-not-used: a loss of the training loop is computed, kept under a name, and never read."""
+"""loss-not-used: a loss of the training loop is computed and never read, or learned for the last batch alone."""
 
 import ast
 from collections.abc import Callable, Iterator
@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loss
 from mlcheck.lint.nodes import is_name, own_nodes, walk
 from mlcheck.lint.sites import File
+from mlcheck.lint.sites.training.last_batch_steps import last_batch_steps
 from mlcheck.lint.values import live, traces_of
 
 LOOKS_AT = "loss"
@@ -35,6 +36,14 @@ def check(facts: Facts) -> Iterator[Finding]:
                 loss.place.location,
                 help="add it to the loss that `backward()` is called on, or leave it out",
             )
+    for last in last_batch_steps(facts.sites):
+        file, context = last.loop.file, last.loop.context
+        yield Finding(
+            f"`{last.name}` is that of the last batch here: all others that the loop computed are never learned",
+            file.place(last.learned, context).location,
+            help="move the backward pass and the step into the loop",
+            related=(file.place(last.line, context).location,),
+        )
 
 
 def _is_recorded(loss: Loss) -> bool:

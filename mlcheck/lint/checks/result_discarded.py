@@ -13,6 +13,8 @@ from mlcheck.lint.sites.latest import latest
 from mlcheck.lint.sites.layers.dropped_answers import dropped_answers
 from mlcheck.lint.sites.layers.dropped_layers import dropped_layers, works_in_place
 from mlcheck.lint.sites.straight import read_after
+from mlcheck.lint.sites.training.dropped_wrappers import dropped_wrappers, lost_exchanges
+from mlcheck.lint.sites.training.rebound_weights import rebound_weights
 
 LOOKS_AT = "tensor method"
 _METHODS = (
@@ -80,14 +82,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             method.place(layer).location,
             help=f"write `{given.id} = {ast.unparse(layer)}`",
         )
-    for file in sites.mentioning([".parameters()", "state_dict()", "named_parameters()"]):
-        for loop, context in file.walk.loops:
-            for line in _given_to_a_name(loop) if isinstance(loop, ast.For) else ():
-                yield Finding(
-                    f"`{ast.unparse(line.targets[0])} = ...` is a name for new weights alone: the model keeps the old",
-                    file.place(line, context).location,
-                    help="change them in place, under `torch.no_grad()`: `weight.copy_(...)`, `weight.mul_(...)`",
-                )
+    for file, line, context in rebound_weights(sites):
+        yield Finding(
+            f"`{ast.unparse(line.targets[0])} = ...` is a name for new weights alone: the model keeps the old",
+            file.place(line, context).location,
+            help="change them in place, under `torch.no_grad()`: `weight.copy_(...)`, `weight.mul_(...)`",
+        )
+    yield from _of_calls(sites)
     for file in sites.mentioning(["torch"]):
         for function in file.functions:
             for node in function.all(ast.AnnAssign):
@@ -104,37 +105,22 @@ def check(facts: Facts) -> Iterator[Finding]:
     sites.seen[LOOKS_AT] = seen
 
 
-def _given_to_a_name(loop: ast.For) -> Iterator[ast.Assign]:
-    """`for p in model.parameters(): p = p - lr * p.grad`, where nothing reads `p` after it."""
-    if re.search(r"\.(?:named_)?parameters\(\)|state_dict\(\)\.(?:items|values)\(\)", ast.unparse(loop.iter)) is None:
-        return
-    of_two = isinstance(loop.iter, ast.Call) and all(ast.unparse(a).endswith("parameters()") for a in loop.iter.args)
-    names = {node.id for node in walk(loop.target) if isinstance(node, ast.Name)}
-    for line in walk(loop):
-        target = line.targets[0] if isinstance(line, ast.Assign) else None
-        if not isinstance(line, ast.Assign) or not isinstance(target, ast.Name) or target.id not in names:
-            continue
-        if not loads(line.value, target.id) or not (isinstance(line.value, ast.BinOp) or _makes_new(line.value)):
-            continue
-        if isinstance(loop.iter, ast.Call) and loop.iter.args and of_two:
-            continue  # the average of two models is spoken of by itself
-        if not any(is_name(n, target.id) and _reads(n, line) for n in walk(loop)):
-            yield line
-
-
-def _makes_new(node: ast.expr) -> bool:
-    """`torch.clamp(p, -1, 1)`, `p.data.mul(0.9)`, `torch.empty_like(p).uniform_(-1, 1)`; not `p.mul_(0.9)`."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if ast.unparse(node.func.value) == "torch":
-            return node.func.attr in _OF_WEIGHTS or node.func.attr.endswith("_like")
-        if node.func.attr in _OF_WEIGHTS:
-            return True
-        node = node.func.value
-    return False
-
-
-def _reads(node: ast.Name, line: ast.Assign) -> bool:
-    return isinstance(node.ctx, ast.Load) and node.lineno > (line.end_lineno or line.lineno)
+def _of_calls(sites: Sites) -> Iterator[Finding]:
+    """Functions of libraries whose result is what the program was to go on with."""
+    for call, given in dropped_wrappers(sites):
+        yield Finding(
+            f"`{ast.unparse(call.node.func)}(...)` returns what is to be used, and this line drops it: "
+            f"`{ast.unparse(given)}` goes on without",
+            call.place.location,
+            help=f"write `{', '.join(map(ast.unparse, call.node.args[: 1 if call.name else None]))} = ...`",
+        )
+    for call, given in lost_exchanges(sites):
+        yield Finding(
+            f"`{last_name(call.node.func)}` writes what the ranks exchange into `{ast.unparse(given)}`, a new tensor "
+            "that nothing can read afterwards",
+            call.place.location,
+            help="give the tensor a name first, and read the result from that",
+        )
 
 
 def _own_methods(sites: Sites) -> frozenset[str]:

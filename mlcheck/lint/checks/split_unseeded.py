@@ -1,31 +1,36 @@
 """split-unseeded: each run draws another split, so a resumed run trains on what it validated on."""
 
-import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Call, Sites
-from mlcheck.lint.sites.data.seeds import HELPERS, NUMPY, PYTHON, TORCH, seeds
+from mlcheck.lint.sites.data.drawn_splits import (
+    ORDERS,
+    PARTS,
+    RANDOM_SPLIT,
+    SKLEARN,
+    drawn_by_each_rank,
+    orders_cut_in_two,
+)
+from mlcheck.lint.sites.data.seeds import HELPERS, NUMPY, TORCH, seeds
 from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "random split"
 WORDS = ("random_split", "train_test_split", "permutation", "shuffle(")
-_SKLEARN = "sklearn.model_selection.train_test_split"
-_RANDOM_SPLIT = "torch.utils.data.random_split"
-_ORDERS = {"numpy.random.permutation": NUMPY, "numpy.random.shuffle": NUMPY, "random.shuffle": PYTHON}
-_PARTS = ("Subset", "SubsetRandomSampler")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    splits = list(facts.sites.calls(_RANDOM_SPLIT, _SKLEARN))
+    splits = list(facts.sites.calls(RANDOM_SPLIT, SKLEARN))
     facts.sites.seen[LOOKS_AT] = len(splits)
+    by_rank = {id(call.node) for call in drawn_by_each_rank(facts.sites)}
     for call in splits:
-        name, position = ("random_state", None) if call.name == _SKLEARN else ("generator", 2)
+        if id(call.node) in by_rank:
+            continue  # that is worse, and has a rule of its own
+        name, position = ("random_state", None) if call.name == SKLEARN else ("generator", 2)
         if call.constant("shuffle", None, True) is False or call.constant(name, position) is not None:
             continue
-        late = _drawn_before_the_seed(facts.sites, call) if call.name == _RANDOM_SPLIT else None
+        late = _drawn_before_the_seed(facts.sites, call) if call.name == RANDOM_SPLIT else None
         if late is not None:
             yield Finding(
                 "The split is drawn before the seed is set: each run draws a different one",
@@ -33,7 +38,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="seed first, or pass `generator=torch.Generator().manual_seed(seed)`",
                 related=(call.place.location,),
             )
-        elif not seeds(facts.sites, TORCH if call.name == _RANDOM_SPLIT else NUMPY):
+        elif not seeds(facts.sites, TORCH if call.name == RANDOM_SPLIT else NUMPY):
             yield Finding(
                 "Each run draws a different split: a run that is resumed has seen these held-out samples",
                 call.place.location,
@@ -61,10 +66,11 @@ def _drawn_before_the_seed(sites: Sites, split: Call) -> Call | None:
 
 def _of_other_generators(sites: Sites) -> Iterator[Finding]:
     """`np.random.permutation(n)`, cut into parts of a data set by a program that seeds torch and not numpy."""
-    if not any(True for _ in sites.mentioning(_PARTS)) or not seeds(sites, TORCH, helpers=False):
+    if not any(True for _ in sites.mentioning(PARTS)) or not seeds(sites, TORCH, helpers=False):
         return
-    for call in sites.calls(*_ORDERS):
-        if _is_cut_in_two(call) and not seeds(sites, _ORDERS[call.name]):
+    by_rank = {id(call.node) for call in drawn_by_each_rank(sites)}
+    for call in orders_cut_in_two(sites):
+        if id(call.node) not in by_rank and not seeds(sites, ORDERS[call.name]):
             sites.seen[LOOKS_AT] += 1
             library = call.name.rpartition(".")[0]
             yield Finding(
@@ -72,18 +78,3 @@ def _of_other_generators(sites: Sites) -> Iterator[Finding]:
                 call.place.location,
                 help=f"`{library}.seed(seed)` as well",
             )
-
-
-def _is_cut_in_two(call: Call) -> bool:
-    """Whether what is put in a random order is taken in two slices, one up to where the other begins, for `Subset`s."""
-    if call.function is None:
-        return False
-    names = [arg.id for arg in call.node.args if isinstance(arg, ast.Name)] if "shuffle" in call.name else []
-    names += call.file.names_given(call.node)
-    heads, tails = set(), set()
-    for node in call.function.nodes:
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and last_name(node.value) in names:
-            low, high = node.slice.lower, node.slice.upper
-            heads |= {ast.unparse(high)} if low is None and high is not None else set()
-            tails |= {ast.unparse(low)} if high is None and low is not None else set()
-    return bool(heads & tails) and any(word in call.file.text for word in _PARTS)

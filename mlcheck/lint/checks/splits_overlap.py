@@ -13,6 +13,7 @@ from mlcheck.lint.nodes import last_name, own_nodes, walk
 from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.data.all_nodes import unmasked
 from mlcheck.lint.sites.data.drawn_past import drawn_past
+from mlcheck.lint.sites.data.drawn_splits import drawn_by_each_rank
 from mlcheck.lint.sites.data.hand_folds import cuts
 from mlcheck.lint.sites.data.redrawn_split import redrawn
 from mlcheck.lint.sites.data.same_part import held_out_of_training, trained_on_held_out_part
@@ -50,6 +51,13 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _of_same_part(facts)
     yield from chain(unmasked(facts.sites), trained_on_held_out(facts.sites))
+    for call in drawn_by_each_rank(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            "Each rank draws a split of its own, as nothing seeds it: what one rank holds out, the others train on",
+            call.place.location,
+            help="draw it with a seed that all ranks share",
+        )
     for past in drawn_past(facts.sites):
         facts.sites.seen[LOOKS_AT] += 1
         yield Finding(

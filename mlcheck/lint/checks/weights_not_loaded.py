@@ -10,9 +10,10 @@ from mlcheck.lint.sites import Call, Function, Sites
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import holds_parameters
 from mlcheck.lint.sites.layers.reinitialising import initialised_again
+from mlcheck.lint.sites.weights.copied_too_early import copied_too_early
 from mlcheck.lint.sites.weights.dropped import dropped
 from mlcheck.lint.sites.weights.loading import lost
-from mlcheck.lint.sites.weights.prefixes import prefixed, saved_with_prefix, wrapped
+from mlcheck.lint.sites.weights.prefixes import prefix_of, prefixed, saved_with_prefix
 
 LOOKS_AT = "state dict"
 _STEPS = 4
@@ -29,6 +30,13 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from lost(facts.sites)
     yield from dropped(facts.sites)
     yield from initialised_again(facts.sites)
+    for early in copied_too_early(facts.sites):
+        yield Finding(
+            f"`{early.name}` is a copy of `{early.model}` from before that loads its weights: it never has them",
+            early.copy.place.location,
+            help="take the copy after the weights are loaded",
+            related=(early.load.place.location,),
+        )
     for file in facts.sites.mentioning(["state_dict()"]):
         for call in file.calls("state_dict"):
             facts.sites.seen[LOOKS_AT] += 1
@@ -116,19 +124,20 @@ def _by_other_names(facts: Facts) -> Iterator[Finding]:
             given, func = call.argument("state_dict", 0), call.node.func
             if call.constant("strict", 1, True) is not False or given is None or not isinstance(func, ast.Attribute):
                 continue
-            asked, known = wrapped(file, func.value, call.context), prefixed(file, given, call.context)
-            saved = saved_with_prefix(file, given, call.context) if known is None else None
-            if saved is not None:
-                known = True
-            if asked is None or known is None or asked is known:
+            asked, stripped = prefix_of(file, func.value, call.context), prefixed(file, given, call.context)
+            saved = saved_with_prefix(file, given, call.context) if stripped is None else None
+            known = saved[1] if saved is not None else None if stripped is None else "module." if stripped else ""
+            if asked is None or known is None or asked == known:
                 continue
-            model = ast.unparse(func.value)
+            model, prefix = ast.unparse(func.value), known or asked
             yield Finding(
-                f"{'None' if asked else 'All'} of the names in these weights begin with `module.`, and "
-                f"{'all' if asked else 'none'} of `{model}`'s do: `strict=False` accepts that, and nothing is loaded",
+                f"{'All' if known else 'None'} of the names in these weights begin with `{prefix}`, and "
+                f"{'none' if known else 'all'} of `{model}`'s do: `strict=False` accepts that, and nothing is loaded",
                 call.place.location,
-                help=f"load them into `{model}.module`" if asked else "take the prefix away, and leave `strict` out",
-                related=(saved.file.place(saved.node, saved.context).location,) if saved is not None else (),
+                help=f"load them into `{model}.{asked[:-1]}`"
+                if asked
+                else "take the prefix away, and leave `strict` out",
+                related=(saved[0].file.place(saved[0].node, saved[0].context).location,) if saved is not None else (),
             )
 
 
@@ -139,21 +148,22 @@ def _refused(facts: Facts) -> Iterator[Finding]:
             given, func = call.argument("state_dict", 0), call.node.func
             if call.constant("strict", 1, True) is not True or given is None or not isinstance(func, ast.Attribute):
                 continue
-            if wrapped(file, func.value, call.context) is not False or prefixed(file, given, call.context) is not None:
+            if prefix_of(file, func.value, call.context) != "" or prefixed(file, given, call.context) is not None:
                 continue
             saved = saved_with_prefix(file, given, call.context)
             if saved is not None and not any(outer.kind == "try" for outer in call.context.outwards()):
+                writer, prefix = saved
                 yield Finding(
-                    f"These names all have the `module.` of the wrapper, and `{ast.unparse(func.value)}`, which loads "
+                    f"These names all have the `{prefix}` of the wrapper, and `{ast.unparse(func.value)}`, which loads "
                     "them, refuses every one",
-                    saved.file.place(saved.node, saved.context).location,
-                    help="save the state of the model inside: `model.module.state_dict()`",
+                    writer.file.place(writer.node, writer.context).location,
+                    help=f"save the state of the model inside: `model.{prefix}state_dict()`",
                     related=(call.place.location,),
                 )
 
 
 def _wraps(sites: Sites) -> bool:
-    return any(True for _ in sites.mentioning(["DataParallel"]))
+    return any(True for _ in sites.mentioning(["DataParallel", "compile"]))
 
 
 def _is_entry(node: ast.AST, name: str) -> bool:

@@ -26,18 +26,18 @@ def _of(file: File, node: ast.expr, context: Context) -> object:
     if known is not UNKNOWN or not isinstance(node, ast.Attribute):
         return known
     parsed = origins(file, node.value, context)
-    if not parsed or not all(_is_parsed(origin.node) for origin in parsed):
+    if not parsed or not all(is_parsed(origin.node) for origin in parsed):
         return UNKNOWN
     files = file.sites.mentioning(["add_argument"])
-    made = [call for each in files for call in each.calls("add_argument") if _name(call) == node.attr]
+    made = [call for each in files for call in each.calls("add_argument") if name_of_option(call) == node.attr]
     return made[0].constant("default", None, UNKNOWN) if len(made) == 1 else UNKNOWN
 
 
-def _is_parsed(node: ast.expr) -> bool:
+def is_parsed(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and last_name(node.func) in _PARSES
 
 
-def _name(call: Call) -> str:
+def name_of_option(call: Call) -> str:
     """`batch_size` of `add_argument("-b", "--batch-size")`, or what `dest` says."""
     given = [arg.value for arg in call.node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
     long = next((name for name in given if name.startswith("--")), given[0] if given else "")

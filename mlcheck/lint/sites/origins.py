@@ -16,10 +16,11 @@ from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.records import field, made_of
 from mlcheck.lint.sites.scopes import Binding, Context
+from mlcheck.lint.sites.written_tables import entries_of
 
 _THROUGH = {"enumerate", "iter", "zip", "tqdm", "cycle", "islice", "list", "trange", "reversed", "next", "map"}
 _GIVES_BACK = ("apex.amp.initialize", "amp.initialize")
-_DEPTH, _MANY, _HANDS, _LOAD = 10, 40, 2, ast.Load()
+_DEPTH, _MANY = 10, 40
 
 
 class Origin(NamedTuple):
@@ -75,8 +76,8 @@ def _step(origin: Origin) -> Iterator[Origin]:
         if held is not None and held is not OPEN:
             yield Origin(file, held, file.value(node.value, context)[1], item)
         elif held is OPEN and isinstance(node.value, ast.Name | ast.Attribute):
-            yield from _entry(file, node.value, context, node.slice.value, item)
-            yield from _returned_entry(file, node.value, context, node.slice.value, item)
+            table = Origin(file, node.value, context)
+            yield from (each._replace(item=item) for each in entries_of(table, node.slice.value, _step))
     elif isinstance(node, ast.IfExp):
         answer = entered.answer(node.test) if entered is not None else None
         arms = [node.body] * (answer is not False) + [node.orelse] * (answer is not True)
@@ -100,33 +101,6 @@ def _is_never_given(file: File, node: ast.expr, context: Context) -> bool:
     function = file.function_around(bound[0].context) if len(bound) == 1 and bound[0].kind == "param" else None
     held = list(given(file.sites, function, node.id)) if function is not None else []
     return bool(held) and all(is_none(each.node) for each in held)
-
-
-def _entry(file: File, table: ast.expr, context: Context, key: str, item: int) -> Iterator[Origin]:
-    """`TABLE["key"]` of a dictionary that another file writes out, or the one call that hands it over."""
-    found = list(_step(Origin(file, table, context)))
-    for _ in range(_HANDS):
-        if len(found) == 1 and isinstance(found[0].node, ast.Name | ast.Attribute):
-            found = list(_step(found[0]))
-    if len(found) == 1 and isinstance(found[0].node, ast.Dict):
-        named = found[0].file.names_given(found[0].node)
-        where = found[0].file
-        held = where.item_of(ast.Name(named[0], _LOAD) if len(named) == 1 else found[0].node, found[0].context, key)
-        if held is not None and held is not OPEN:
-            yield Origin(where, held, found[0].context, item)
-
-
-def _returned_entry(file: File, table: ast.expr, context: Context, key: str, item: int) -> Iterator[Origin]:
-    """`loaders["train"]` of `loaders = make_loaders()`, which returns dictionaries that it writes out."""
-    made, where = file.value(table, context)
-    if not isinstance(made, ast.Call) or (isinstance(table, ast.Name) and file.is_mutated(table.id, context)):
-        return
-    tables = list(_call(Origin(file, made, where), made))
-    entries = [each.file.item_of(each.node, each.context, key) for each in tables]
-    if not any(held is None or held is OPEN for held in entries):
-        for each, held in zip(tables, entries, strict=True):
-            if isinstance(held, ast.expr):
-                yield Origin(each.file, held, each.file.value(each.node, each.context)[1], item, each.entered)
 
 
 def _bound(file: File, binding: Binding, item: int, entered: Entered | None) -> Iterator[Origin]:

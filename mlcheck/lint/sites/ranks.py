@@ -6,13 +6,13 @@ import ast
 import re
 
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.blocks import straight
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import reaching
-from mlcheck.lint.sites.model import Call, Function
-from mlcheck.lint.sites.origins import callers
+from mlcheck.lint.sites.model import Call, Class, Function
+from mlcheck.lint.sites.origins import callers, origins, returns
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 from mlcheck.lint.values import split_of_name
@@ -73,6 +73,8 @@ def _asks_rank(file: File, test: ast.expr, context: Context) -> bool:
     test = test.operand if isinstance(test, ast.UnaryOp) else test
     parts = test.values if isinstance(test, ast.BoolOp) else [test]
     if mentions_rank(test) or any(_is_of_rank(file, part) for part in parts) or _names_process(file, test):
+        return True
+    if lets_one_rank_in(file, test, context):
         return True
     told = file.bindings(test.id, context) if isinstance(test, ast.Name) else []
     values = [binding.value for binding in told if binding.kind == "value" and binding.value]
@@ -149,6 +151,38 @@ def is_one_rank(test: ast.expr) -> bool:
     if isinstance(test, ast.Call) and not test.args:
         return re.search(r"is_(?:main|master|chief|rank_?zero|primary)", ast.unparse(test.func)) is not None
     return False
+
+
+def lets_one_rank_in(file: File, test: ast.expr, context: Context) -> bool:
+    """As `is_one_rank`; of a name, an attribute or a property too that the program sets to such a test."""
+    if is_one_rank(test):
+        return True
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(lets_one_rank_in(file, part, context) for part in test.values)
+    if not isinstance(test, ast.Name | ast.Attribute):
+        return False
+    held = file.value(test, context)[0]
+    if held is not test or isinstance(test, ast.Name):
+        return is_one_rank(held)
+    method = file.method_around(context)
+    own = method is not None and is_name(test.value, method.receiver)
+    cls = method.cls if own and method is not None else _made_of(file, test.value, context)
+    asked = cls.find(test.attr) if cls is not None else None
+    if asked is not None:
+        decorators = {last_name(each) for each in asked.node.decorator_list}
+        return (
+            bool(decorators) and decorators <= {"property", "cached_property"} and all(map(is_one_rank, returns(asked)))
+        )
+    sets = cls.attribute(test.attr) if cls is not None else []
+    return len(sets) == 1 and sets[0][1].value is not None and is_one_rank(sets[0][1].value)
+
+
+def _made_of(file: File, owner: ast.expr, context: Context) -> Class | None:
+    """The class of the project that makes an object, wherever that is."""
+    found = [(each, each.node) for each in origins(file, owner, context)]
+    made = {each.file.resolve(node.func, each.context) if isinstance(node, ast.Call) else None for each, node in found}
+    only = made.pop() if len(made) == 1 else None
+    return only if isinstance(only, Class) else None
 
 
 def runs_on_every_rank(sites: Sites, call: Call, depth: int = _DEPTH) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.nodes import is_name, last_name
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
@@ -29,6 +30,7 @@ _KNOWN = frozenset(
     ["params", "lr", "weight_decay", "momentum", "lr_decay", "initial_lr", "max_lr", "min_lr", "base_lr"]
 )
 _KNOWN |= {"max_momentum", "base_momentum", "swa_lr", "momentum_decay", "decoupled_weight_decay"}
+_OTHER_NAME = pattern(r"^(?:learning_?rate|l_?rate|wd|weight_?deca?y?|weightdecay|l2(?:_reg|_penalty)?)$")
 _SETTING = pattern(r"lr|learning|decay|momentum|^wd$|rate")
 
 
@@ -48,15 +50,45 @@ def in_wrong_place(sites: Sites) -> Iterator[tuple[Call, str, str, ast.expr]]:
 def read_by_nobody(sites: Sites) -> Iterator[tuple[Origin, str]]:
     """`{"params": head, "lr_mult": 10}` in the groups of an optimizer, of a key that nothing reads."""
     for call in sites.once(optimizers):
-        params = call.argument("params", 0) if not _is_given_to_strangers(call) else None
+        params, strangers = call.argument("params", 0), _is_given_to_strangers(call)
         for listed in origins(call.file, params, call.context) if params is not None else ():
-            groups = listed.node.elts if isinstance(listed.node, ast.List | ast.Tuple) else []
-            for group in groups:
-                keys = group.keys if isinstance(group, ast.Dict) and None not in group.keys else []
-                unread = [key.value for key in keys if isinstance(key, ast.Constant) and _is_unread(sites, key.value)]
-                if unread:
-                    yield listed._replace(node=group), str(unread[0])
-                    break
+            groups = (_unread_key(sites, listed, group, strangers) for group in _written_in(listed))
+            yield from islice((found for found in groups if found is not None), 1)
+    for file in sites.mentioning(["add_param_group"]):
+        for call in file.calls("add_param_group"):
+            group = call.argument("param_group", 0)
+            found = _unread_key(sites, Origin(file, call.node, call.context), group, True) if _is_torchs(call) else None
+            if found is not None:
+                yield found
+
+
+def _written_in(listed: Origin) -> Iterator[ast.expr]:
+    """The groups that a list is written with, or made of, or that are appended to it by its name."""
+    node, file = listed.node, listed.file
+    if isinstance(node, ast.ListComp | ast.GeneratorExp):
+        yield node.elt
+    if isinstance(node, ast.List | ast.Tuple):
+        yield from (file.value(group, listed.context)[0] for group in node.elts)
+    names = file.names_given(node) if isinstance(node, ast.List) else ()
+    for call in file.calls("append") if len(names) == 1 else ():
+        if is_name(call.owner, names[0]) and call.context.scope is listed.context.scope and call.node.args:
+            yield call.node.args[0]
+
+
+def _unread_key(sites: Sites, listed: Origin, group: ast.expr | None, strangers: bool) -> tuple[Origin, str] | None:
+    """The first key of a group that nothing reads; to strangers it may mean something, unless it is misspelt."""
+    keys = group.keys if isinstance(group, ast.Dict) and None not in group.keys else []
+    for key in keys:
+        if isinstance(key, ast.Constant) and isinstance(group, ast.Dict) and _is_unread(sites, key.value):
+            if not strangers or _OTHER_NAME.search(str(key.value)):
+                return listed._replace(node=group), str(key.value)
+    return None
+
+
+def _is_torchs(call: Call) -> bool:
+    """Whether the group is added to one of torch's own optimizers."""
+    made = origins(call.file, call.owner, call.context) if call.owner is not None else []
+    return bool(made) and all(origin.name.startswith("torch.optim.") for origin in made)
 
 
 def _is_given_to_strangers(made: Call) -> bool:

@@ -10,17 +10,15 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import before_methods, is_name, walk
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.layers.modules import is_module, text_of
-from mlcheck.lint.sites.model import OPEN, Call, Class, Function
+from mlcheck.lint.sites.layers.running_statistics import keeps_statistics
+from mlcheck.lint.sites.model import OPEN, Call, Function
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
-_WITH_STATISTICS = pattern(r"BatchNorm[123]d|SyncBatchNorm")
 _TAKES_OVER = pattern(r"buffers\(|running_mean|state_dict\(|update_bn|num_batches_tracked|momentum\s*=\s*None")
 _REFRESHES = ("update_bn(", "bn_update", "running_mean", "reset_running_stats")
 _COPIED = ("to", "cuda", "cpu", "eval", "requires_grad_")
-_KEEPS = ("to", "cuda", "cpu", "float", "double", "train")
 
 
 def without_buffers(file: File) -> Iterator[Finding]:
@@ -71,22 +69,7 @@ def _stays_behind(file: File, owner: ast.expr, context: Context) -> bool:
         return False
     models = origins(copy.file, made.args[0], copy.context) if made.args else []
     called = any(re.search(rf"{own}\(", each.text) for each in file.sites.mentioning([f"{names[0]}("]))
-    return called and bool(models) and all(_has_statistics(model.file, model.node, model.context) for model in models)
-
-
-def _has_statistics(file: File, node: ast.expr, context: Context) -> bool:
-    """Whether an expression makes a model with batch norm."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS:
-        made = origins(file, node.func.value, context)
-        if len(made) != 1:
-            return False
-        file, node, context = made[0].file, made[0].node, made[0].context
-    named = file.resolve(node.func, context) if isinstance(node, ast.Call) else None
-    if isinstance(named, Class):
-        return is_module(named) and _WITH_STATISTICS.search(text_of(named)) is not None
-    if isinstance(named, str) and named.startswith("torchvision.models."):
-        return named.rpartition(".")[2].startswith(("resnet", "resnext", "wide_resnet", "mobilenet", "densenet"))
-    return _WITH_STATISTICS.search(ast.unparse(node)) is not None
+    return called and bool(models) and all(keeps_statistics(model.file, model.node, model.context) for model in models)
 
 
 def model_in(node: ast.expr) -> ast.expr:
@@ -106,7 +89,7 @@ def never_updated(sites: Sites) -> Iterator[Finding]:
             continue
         found = origins(call.file, model, call.context)
         evaluated = list(_evaluating(call.file, names[0]))
-        if evaluated and found and all(_has_statistics(each.file, each.node, each.context) for each in found):
+        if evaluated and found and all(keeps_statistics(each.file, each.node, each.context) for each in found):
             yield Finding(
                 f"Only parameters are averaged: the batch-norm statistics of `{names[0]}` stay as they were when it "
                 "was copied, and it is evaluated with them",

@@ -1,4 +1,4 @@
-"""The `module.` before the names of weights: which dictionaries have it, and which models ask for it."""
+"""What wrappers put before the names of weights: which dictionaries have it, and which models ask for it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.origins import Origin, origins, returns
 from mlcheck.lint.sites.scopes import Context
 
-_WRAPPERS = frozenset(["torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel"])
+_WRAPPERS = {
+    "torch.nn.DataParallel": "module.",
+    "torch.nn.parallel.DistributedDataParallel": "module.",
+    "torch.compile": "_orig_mod.",
+}
 _DEPTH = 3
 _SAME = ("cuda", "to", "cpu", "train", "eval", "float", "half")
 
 
-def wrapped(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> bool | None:
-    """Whether a model is DataParallel or DistributedDataParallel around another; None where that cannot be told."""
-    if isinstance(node, ast.Attribute) and node.attr == "module":
-        return False if wrapped(file, node.value, context, depth) else None
+def prefix_of(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> str | None:
+    """What stands before the names of a model's weights: "" for one that nothing wraps, None where it is not known."""
+    if isinstance(node, ast.Attribute) and f"{node.attr}." in _WRAPPERS.values():
+        return "" if prefix_of(file, node.value, context, depth) == f"{node.attr}." else None
     made, where = source(file, node, context)
     if isinstance(made, ast.Attribute) and (held := file.held(made, where)) is not None:
         made, where = held
@@ -30,12 +34,12 @@ def wrapped(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -
         return None
     named = file.resolve(made.func, where)
     if isinstance(named, Function):
-        answers = {wrapped(named.file, given, named.inner, depth - 1) for given in returns(named)} if depth else {None}
+        answers = {prefix_of(named.file, each, named.inner, depth - 1) for each in returns(named)} if depth else {None}
         return answers.pop() if len(answers) == 1 else None
     if isinstance(named, Class):
-        return None if not any(canonical(base).startswith("torch.nn.") for base in named.libraries) else False
+        return "" if any(canonical(base).startswith("torch.nn.") for base in named.libraries) else None
     name = canonical(named) if isinstance(named, str) else ""
-    return True if name in _WRAPPERS else False if name.startswith("torch.nn.") else None
+    return _WRAPPERS.get(name, "" if name.startswith("torch.nn.") else None)
 
 
 def prefixed(file: File, node: ast.expr, context: Context) -> bool | None:
@@ -101,9 +105,10 @@ def _renamed(key: ast.expr) -> bool | None:
     return None
 
 
-def saved_with_prefix(file: File, node: ast.expr, context: Context) -> Origin | None:
-    """The `torch.save(parallel.state_dict(), "net.pt")` behind a `torch.load("net.pt")`, if that is the only one.
+def saved_with_prefix(file: File, node: ast.expr, context: Context) -> tuple[Origin, str] | None:
+    """The `torch.save(parallel.state_dict(), "net.pt")` behind a `torch.load("net.pt")`, and the prefix it writes.
 
+    There is only one.
     Both may name an entry: `torch.save({"model": parallel.state_dict()}, path)`, and `torch.load(path)["model"]`.
     """
     made, where = source(file, node, context)
@@ -124,8 +129,8 @@ def saved_with_prefix(file: File, node: ast.expr, context: Context) -> Origin | 
         state = saved.file.item_of(state, inner, key)
     if not isinstance(state, ast.Call) or not isinstance(state.func, ast.Attribute) or state.func.attr != "state_dict":
         return None
-    around = wrapped(saved.file, state.func.value, inner)
-    return Origin(saved.file, saved.node, saved.context) if around else None
+    around = prefix_of(saved.file, state.func.value, inner)
+    return (Origin(saved.file, saved.node, saved.context), around) if around else None
 
 
 def _path(file: File, node: ast.expr | None, context: Context) -> str | frozenset[str] | None:

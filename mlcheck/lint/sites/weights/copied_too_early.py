@@ -1,0 +1,107 @@
+"""Copies of a model that are taken before the model loads its weights: the copy keeps those drawn at random."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.nodes import before_methods, last_name, walk
+from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.origins import callers
+from mlcheck.lint.sites.project import Sites
+
+_COPIES = ("copy.deepcopy", "torch.optim.swa_utils.AveragedModel")
+_SAME = ("eval", "train", "to", "cuda", "cpu", "requires_grad_", "float", "half", "parameters")
+_BEGINNING = pattern(r"init|orig|rand|fresh|blank|untrained|scratch|before|start|template|skeleton|old")
+_BRINGS_UP = pattern(r"init|copy|sync|hard|reset|load|restore|resume|register|set|replace")
+_LOADS = ("load_state_dict",)
+
+
+class Early(NamedTuple):
+    """The copy, the name it has, and the load that comes too late for it."""
+
+    copy: Call
+    name: str
+    model: str
+    load: Call
+
+
+def copied_too_early(sites: Sites) -> Iterator[Early]:
+    """`ema = copy.deepcopy(model)` above `model.load_state_dict(...)`, where nothing brings the copy up to it."""
+    for copy in sites.calls(*_COPIES):
+        function, given = copy.function, copy.node.args[0] if copy.node.args else None
+        line = _line_of(function, copy) if function is not None else None
+        if function is None or line is None or not isinstance(given, ast.Name | ast.Attribute) or copy.loops:
+            continue
+        target, model = line.targets[0], ast.unparse(given)
+        if not isinstance(target, ast.Name | ast.Attribute) or _BEGINNING.search(last_name(target).lower()):
+            continue
+        same = _other_names(function, model)
+        if ast.unparse(target) in same:
+            continue
+        loads = list(_loads(function, same))
+        later = [call for call in loads if call.node.lineno > copy.node.lineno and not call.loops]
+        if later and len(later) == len(loads) and not _is_brought_up(sites, copy, target):
+            yield Early(copy, ast.unparse(target), model, later[0])
+
+
+def _loads(function: Function, same: set[str]) -> Iterator[Call]:
+    """`model.load_state_dict(...)`, and calls of methods of the object that do so with what it keeps."""
+    for call in function.file.calls(*_LOADS):
+        if call.owner is None or ast.unparse(call.owner) not in same:
+            continue
+        if call.function is function:
+            yield call
+        elif call.function is not None and call.cls is function.cls is not None:
+            yield from (each for each in callers(function.file.sites, call.function) if each.function is function)
+
+
+def _line_of(function: Function, copy: Call) -> ast.Assign | None:
+    """`ema = copy.deepcopy(model).eval()`."""
+    for line in function.all(ast.Assign):
+        if len(line.targets) == 1 and before_methods(line.value, _SAME) is copy.node:
+            return line
+    return None
+
+
+def _other_names(function: Function, model: str) -> set[str]:
+    """What the function calls the model, by plain assignments such as `self.model = model`."""
+    names = {model}
+    for line in function.all(ast.Assign):
+        for target in line.targets:
+            pair = {ast.unparse(target), ast.unparse(line.value)}
+            if not names.isdisjoint(pair) and isinstance(line.value, ast.Name | ast.Attribute):
+                names |= pair
+    return names
+
+
+def _is_brought_up(sites: Sites, copy: Call, target: ast.Name | ast.Attribute) -> bool:
+    """Whether the copy may be made anew, load by itself, or be set to the model's weights by whom it is handed to."""
+    name, text = last_name(target), ast.unparse(target)
+    for file in sites.mentioning([name]) if isinstance(target, ast.Attribute) else [copy.file]:
+        within = walk(file.module.source.tree)
+        if isinstance(target, ast.Name) and copy.function is not None:
+            within = copy.function.nodes
+        for node in within:
+            if isinstance(node, ast.Assign) and node.value is not copy.node:
+                if any(ast.unparse(each) == text for each in node.targets) and copy.node not in walk(node.value):
+                    return True
+            elif isinstance(node, ast.Call) and node is not copy.node and _concerns(node, name):
+                if _BRINGS_UP.search(last_name(node.func).lower()) or _takes_all(node, name):
+                    return True
+    return False
+
+
+def _concerns(call: ast.Call, name: str) -> bool:
+    """Whether it is a method of the copy, or is given it."""
+    parts = [call.func, *call.args, *(word.value for word in call.keywords)]
+    return any(last_name(node) == name for part in parts for node in walk(part))
+
+
+def _takes_all(call: ast.Call, name: str) -> bool:
+    """`update(ema, model, decay=0)`."""
+    given = [*call.args, *(word.value for word in call.keywords)]
+    whole = any(isinstance(node, ast.Constant) and node.value in (0, 1) for node in given)
+    return whole and any(last_name(node) == name for node in given)
