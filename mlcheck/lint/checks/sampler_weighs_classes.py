@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, loads
+from mlcheck.lint.nodes import is_name, last_name, loads
 from mlcheck.lint.sites import Call, Context, File
-from mlcheck.lint.sites.latest import origin, source
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "weighted sampler"
 WORDS = ("WeightedRandomSampler",)
@@ -29,7 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 "it draws the first few samples of the data set, over and over",
                 call.place.location,
                 help="look up the weight of each sample's class: `class_weights[targets]`",
-                related=(call.file.place(made, call.context).location,),
+                related=(made.file.place(made.node, made.context).location,),
             )
 
 
@@ -46,10 +47,13 @@ def _draws_samples(call: Call) -> bool:
     )
 
 
-def _inverted_counts(file: File, node: ast.expr, context: Context, inverse: bool = False) -> ast.AST | None:
+def _inverted_counts(file: File, node: ast.expr, context: Context, inverse: bool = False) -> Origin | None:
     """The counting of classes that the weights are the inverse of; None of anything longer, and of the counts."""
     for _ in range(12):
-        node, context = origin(file, node, context)
+        found = origins(file, node, context)
+        if len(found) != 1:
+            return None
+        file, node, context = found[0][:3]
         if isinstance(node, ast.BinOp):
             return _in_sides(file, node, context, inverse)
         if isinstance(node, ast.ListComp):
@@ -58,9 +62,9 @@ def _inverted_counts(file: File, node: ast.expr, context: Context, inverse: bool
             return None
         last = last_name(node.func)
         if last == "compute_class_weight":
-            return node
+            return Origin(file, node, context)
         if last in _COUNTS or (last == "unique" and any(keyword.arg == "return_counts" for keyword in node.keywords)):
-            return node if inverse else None
+            return Origin(file, node, context) if inverse else None
         if last in _METHODS and isinstance(node.func, ast.Attribute):
             node = node.func.value
         elif last in _WRAPPERS and node.args:
@@ -70,7 +74,7 @@ def _inverted_counts(file: File, node: ast.expr, context: Context, inverse: bool
     return None
 
 
-def _in_sides(file: File, node: ast.BinOp, context: Context, inverse: bool) -> ast.AST | None:
+def _in_sides(file: File, node: ast.BinOp, context: Context, inverse: bool) -> Origin | None:
     """`1 / counts`, `counts ** -0.5`, `2 * (1 / counts)`."""
     turned = isinstance(node.op, ast.Pow) and ast.unparse(node.right).startswith("-")
     if not isinstance(node.op, ast.Div | ast.Mult | ast.Add | ast.Pow):
@@ -79,12 +83,16 @@ def _in_sides(file: File, node: ast.BinOp, context: Context, inverse: bool) -> a
     return left or _inverted_counts(file, node.right, context, inverse != isinstance(node.op, ast.Div))
 
 
-def _in_list(file: File, made: ast.ListComp, context: Context, inverse: bool) -> ast.AST | None:
+def _in_list(file: File, made: ast.ListComp, context: Context, inverse: bool) -> Origin | None:
     """`[1 / c for c in counts]`, `[(y == c).sum() for c in range(10)]`: one item for each class."""
     item, over = made.elt, made.generators[0].iter
+    inner = Context("comprehension", made, context, context.scope)
+    one = last_name(made.generators[0].target)
+    match over, item:
+        case ast.Call(func=ast.Name(id="range")), ast.BinOp(op=ast.Div(), right=ast.Subscript(value=held, slice=index)):
+            return _inverted_counts(file, held, inner, not inverse) if is_name(index, one) else None
     if isinstance(over, ast.Call) and last_name(over.func) == "range" and "len(" not in ast.unparse(over):
         counted = "==" in ast.unparse(item) and ("sum" in ast.unparse(item) or "count" in ast.unparse(item))
-        return made if counted and inverse else None
-    one = last_name(made.generators[0].target)
+        return Origin(file, made, context) if counted and inverse else None
     turned = isinstance(item, ast.BinOp) and isinstance(item.op, ast.Div) and loads(item.right, one)
     return _inverted_counts(file, over, context, inverse != turned)

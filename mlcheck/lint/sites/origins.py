@@ -158,11 +158,17 @@ def _attribute(file: File, node: ast.Attribute, context: Context, item: int) -> 
     else:
         cls = made_of(file, node.value, context)
         yield from (Origin(*held, item) for held in field(file, node.value, context, node.attr))
+    if cls is not None and (asked := cls.find(node.attr)) is not None and _is_property(asked):
+        yield from (Origin(asked.file, returned, asked.inner, item) for returned in returns(asked))
     for function, assigned in cls.attribute(node.attr) if cls is not None else ():
         if assigned.value is not None:
             yield Origin(function.file, assigned.value, assigned.context, item)
         elif assigned.unpacked is not None:
             yield Origin(function.file, assigned.unpacked, assigned.context, assigned.item)
+
+
+def _is_property(method: Function) -> bool:
+    return any(last_name(each) in ("property", "cached_property") for each in method.node.decorator_list)
 
 
 def _call(origin: Origin, node: ast.Call) -> Iterator[Origin]:
