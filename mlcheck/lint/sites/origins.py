@@ -182,7 +182,8 @@ def _call(origin: Origin, node: ast.Call) -> Iterator[Origin]:
         yield from (Origin(named.file, over, named.inner, -1, through) for over in handed_through(named.nodes))
     elif item < 0:
         last = last_name(node.func)
-        if last in _THROUGH and not isinstance(named, Class):
+        of_itself = last == "map" and isinstance(node.func, ast.Attribute)  # `data.map(tokenize)`
+        if last in _THROUGH and not isinstance(named, Class) and not of_itself:
             yield from (Origin(file, argument, context, -1, entered) for argument in node.args)
         elif last in ("prepare", "to_device", "setup_dataloaders") and len(node.args) == 1:
             yield Origin(file, node.args[0], context)
