@@ -160,11 +160,23 @@ def _attribute(file: File, node: ast.Attribute, context: Context, item: int) -> 
         yield from (Origin(*held, item) for held in field(file, node.value, context, node.attr))
     if cls is not None and (asked := cls.find(node.attr)) is not None and _is_property(asked):
         yield from (Origin(asked.file, returned, asked.inner, item) for returned in returns(asked))
+    yield from _buffer(cls, node.attr) if cls is not None else ()
     for function, assigned in cls.attribute(node.attr) if cls is not None else ():
         if assigned.value is not None:
             yield Origin(function.file, assigned.value, assigned.context, item)
         elif assigned.unpacked is not None:
             yield Origin(function.file, assigned.unpacked, assigned.context, assigned.item)
+
+
+def _buffer(cls: Class, name: str) -> Iterator[Origin]:
+    """What `self.register_buffer("mask", mask)` keeps under the name."""
+    for base in cls.line:
+        for call in base.file.calls("register_buffer") if name in base.text else ():
+            method = base.file.method_around(call.context)
+            if method is not None and method.cls is base and call.constant("name", 0) == name:
+                given = call.argument("tensor", 1)
+                if given is not None and given is not OPEN:
+                    yield Origin(base.file, given, call.context)
 
 
 def _is_property(method: Function) -> bool:
@@ -239,9 +251,10 @@ def callers(sites: Sites, function: Function) -> Iterator[Call]:
     """The calls that certainly mean this function; of a constructor, the calls of its class and of its heirs."""
     wanted: Function | Class = function
     name = function.name
-    if name == "__call__" and function.cls is not None:
+    if name in ("__call__", "forward") and function.cls is not None:
         yield from calls_of_instances(sites, function, function.cls)
-        return
+        if name == "__call__":
+            return
     if name == "__init__" and function.cls is not None:
         wanted, name = function.cls, function.cls.name
     yield from sites.once_of(_by_meaning, (sites, name)).get(wanted, ())

@@ -77,10 +77,16 @@ def allied(blocks: list[Lines], held: Held) -> Iterator[Allied]:
         own = [push for push in pushes if push.judge == judge and not push.by_maker]
         theirs = [push for push in pushes if push.judge == judge and push.by_maker]
         ways = {push.entered.sign for push in own}, {push.entered.sign for push in theirs}
-        if len(ways[0]) == 1 and ways[0] == ways[1]:
+        if len(ways[0]) == 1 and ways[0] == ways[1] and _judges_others(own[0], models):
             lowered = ways[0] == {1}
             wrong, right = (theirs[0], own[0]) if lowered else (own[0], theirs[0])
             yield Allied(_line_of(wrong), _line_of(right), lowered, judge)
+
+
+def _judges_others(push: _Push, models: frozenset[str]) -> bool:
+    """Whether the discriminator is shown real samples too: an encoder and a decoder lower one loss together."""
+    calls = (call for call in push.lines.all(ast.Call) if last_name(call.func) == push.judge and call.args)
+    return any(not _maker(push.lines, call.args[0], models) for call in calls)
 
 
 def _pushes(lines: Lines, held: Held, models: frozenset[str]) -> list[_Push] | None:
