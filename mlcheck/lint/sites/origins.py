@@ -70,13 +70,13 @@ def _step(origin: Origin) -> Iterator[Origin]:
                 yield from _bound(file, binding, item, entered)
     elif isinstance(node, ast.Attribute):
         yield from _attribute(file, node, context, item)
-    elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-        held = file.item_of(node.value, context, node.slice.value)
+    elif isinstance(node, ast.Subscript) and (key := _key(node, entered)) is not None:
+        held = file.item_of(node.value, context, key)
         if held is not None and held is not OPEN:
             yield Origin(file, held, file.value(node.value, context)[1], item)
         elif held is OPEN and isinstance(node.value, ast.Name | ast.Attribute):
-            yield from _entry(file, node.value, context, node.slice.value, item)
-            yield from _returned_entry(file, node.value, context, node.slice.value, item)
+            yield from _entry(file, node.value, context, key, item)
+            yield from _returned_entry(file, node.value, context, key, item)
     elif isinstance(node, ast.IfExp):
         answer = entered.answer(node.test) if entered is not None else None
         arms = [node.body] * (answer is not False) + [node.orelse] * (answer is not True)
@@ -90,6 +90,13 @@ def _step(origin: Origin) -> Iterator[Origin]:
         yield Origin(file, node.elts[item], context, -1, entered)
     elif isinstance(node, ast.Call):
         yield from _call(origin, node)
+
+
+def _key(node: ast.Subscript, entered: Entered | None) -> str | None:
+    """`"train"` of `sets["train"]`, and of `sets[split]` in a function that is given the word."""
+    key = entered.constant(node.slice) if entered is not None and isinstance(node.slice, ast.Name) else None
+    key = node.slice.value if isinstance(node.slice, ast.Constant) else key
+    return key if isinstance(key, str) else None
 
 
 def _is_never_given(file: File, node: ast.expr, context: Context) -> bool:
