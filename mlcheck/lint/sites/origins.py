@@ -15,6 +15,8 @@ from mlcheck.lint.sites.latest import reaching
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.records import field, made_of
+from mlcheck.lint.sites.returning import returned
+from mlcheck.lint.sites.returning import returns as returns
 from mlcheck.lint.sites.scopes import Binding, Context
 
 _THROUGH = {"enumerate", "iter", "zip", "tqdm", "cycle", "islice", "list", "trange", "reversed", "next", "map"}
@@ -166,7 +168,7 @@ def _attribute(file: File, node: ast.Attribute, context: Context, item: int) -> 
         cls = made_of(file, node.value, context)
         yield from (Origin(*held, item) for held in field(file, node.value, context, node.attr))
     if cls is not None and (asked := cls.find(node.attr)) is not None and _is_property(asked):
-        yield from (Origin(asked.file, returned, asked.inner, item) for returned in returns(asked))
+        yield from (Origin(asked.file, answer, asked.inner, item) for answer in returns(asked))
     yield from _buffer(cls, node.attr) if cls is not None else ()
     for function, assigned in cls.attribute(node.attr) if cls is not None else ():
         if assigned.value is not None:
@@ -195,9 +197,9 @@ def _call(origin: Origin, node: ast.Call) -> Iterator[Origin]:
     named = file.resolve(node.func, context)
     if isinstance(named, Function):
         through = Entered(named, Call(file, node, context), entered)
-        for returned, where in _returned(named):
-            if not through.leaves_out(returned, where):
-                yield Origin(named.file, returned, named.inner, item, through)
+        for answer, where in returned(named):
+            if not through.leaves_out(answer, where):
+                yield Origin(named.file, answer, named.inner, item, through)
         yield from (Origin(named.file, over, named.inner, -1, through) for over in handed_through(named.nodes))
     elif item < 0:
         last = last_name(node.func)
@@ -208,34 +210,6 @@ def _call(origin: Origin, node: ast.Call) -> Iterator[Origin]:
             yield Origin(file, node.args[0], context)
     elif item < len(node.args) and (named in _GIVES_BACK or getattr(node.func, "attr", "") == "prepare"):
         yield Origin(file, node.args[item], context)
-
-
-def _returned(function: Function) -> list[tuple[ast.expr, Context]]:
-    """What a function returns, with the branch it stands in."""
-    return function.file.sites.once_of(_with_branches, function)
-
-
-def _with_branches(function: Function) -> list[tuple[ast.expr, Context]]:
-    arms: dict[int, list[tuple[ast.If, str]]] = {}
-    todo: list[tuple[list[ast.stmt], list[tuple[ast.If, str]]]] = [(function.node.body, [])]
-    while todo:
-        block, around = todo.pop()
-        for line in block:
-            if isinstance(line, ast.Return):
-                arms[id(line.value)] = around
-            elif isinstance(line, ast.FunctionDef | ast.ClassDef):
-                continue
-            for part in ("body", "orelse", "finalbody"):
-                inner = getattr(line, part, None)
-                if isinstance(inner, list):
-                    todo.append((inner, [*around, (line, part)] if isinstance(line, ast.If) else around))
-    found = []
-    for returned in returns(function):
-        context = function.inner
-        for test, arm in arms.get(id(returned), ()):
-            context = Context("if", test, context, function.inner.scope, arm)
-        found.append((returned, context))
-    return found
 
 
 def given(sites: Sites, function: Function, parameter: str) -> Iterator[Origin]:
@@ -277,16 +251,3 @@ def _by_meaning(asked: tuple[Sites, str]) -> dict[Function | Class, list[Call]]:
             if isinstance(named, Function | Class):
                 found.setdefault(named, []).append(call)
     return found
-
-
-def returns(function: Function) -> Iterator[ast.expr]:
-    """What a function returns, the functions inside it left out."""
-    todo: list[ast.AST] = list(function.node.body)
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.Return) and node.value is not None:
-            yield node.value
-        elif isinstance(node, ast.stmt | ast.excepthandler | ast.match_case) and not isinstance(
-            node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-        ):
-            todo.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr))
