@@ -35,13 +35,23 @@ class Overlap(NamedTuple):
 def overlaps_of_logits(sites: Sites) -> Iterator[Overlap]:
     """`self.bce(out, mask) + self.dice(out, mask)`, where nothing in `dice` makes probabilities of what it is given."""
     for file in sites.mentioning(["dice", "Dice", "iou", "IoU", "accard", "versky"]) if sites.uses_torch else ():
-        for function in file.functions:
-            calls = [Call(file, node, function.inner) for node in function.all(ast.Call) if node.args]
+        for calls in _by_function(file):
             losses = {name: call for call in calls if (name := _scores(call)) and _is_of_logits(call)}
             for call in calls if losses else ():
                 loss = losses.get(_scores(call))
                 if loss is not None and _hold_the_same(call, loss) and _is_overlap(call):
                     yield Overlap(call, _scores(call), loss)
+
+
+def _by_function(file: File) -> list[list[Call]]:
+    """The calls of each function that are given something."""
+    found: dict[Function, list[Call]] = {}
+    for calls in file.walk.calls.values():
+        for node, context in calls:
+            function = file.function_around(context) if node.args else None
+            if function is not None:
+                found.setdefault(function, []).append(Call(file, node, context))
+    return list(found.values())
 
 
 def _scores(call: Call) -> str:
