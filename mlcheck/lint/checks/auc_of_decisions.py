@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name
-from mlcheck.lint.sites import Call, Context, File
+from mlcheck.lint.sites import Call, Class, Context, File, Function
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "curve over thresholds"
 WORDS = ("sklearn",)
@@ -15,6 +16,7 @@ _CURVES = ("roc_auc_score", "average_precision_score", "roc_curve", "precision_r
 _SAME = frozenset(["numpy", "cpu", "detach", "tolist", "flatten", "ravel", "astype", "int", "long", "float", "reshape"])
 _SAME |= {"squeeze", "to", "item", "view", "bool", "type"}
 _JOINS = ("concatenate", "cat", "hstack", "array", "asarray", "stack", "tensor", "list")
+_DEPTH = 12
 _ADDS = ("append", "extend")
 
 
@@ -30,27 +32,34 @@ def check(facts: Facts) -> Iterator[Finding]:
                 "and the area depends on that threshold",
                 call.place.location,
                 help="give it the probabilities or logits",
-                related=(call.file.place(decided, call.context).location,),
+                related=(decided.file.place(decided.node, decided.context).location,),
             )
 
 
-def _decided(file: File, node: ast.expr, context: Context, depth: int = 6) -> ast.AST | None:
+def _decided(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> Origin | None:
     """Where the scores became 0 or 1; None where that is not certain of all of them."""
     if isinstance(node, ast.Name) and (gathered := _gathered(file, node, context, depth)) is not None:
         return gathered
+    if isinstance(node, ast.Attribute) and (kept := _kept(file, node, context, depth)) is not None:
+        return kept
+    own = isinstance(node, ast.Call) and isinstance(file.resolve(node.func, context), Function)
+    further = own or isinstance(node, ast.Name | ast.Attribute)
+    found = origins(file, node, context) if further and depth > 0 else []
+    if len(found) == 1 and found[0].node is not node:
+        return _decided(found[0].file, found[0].node, found[0].context, depth - 1)
     node, context = source(file, node, context)
     if isinstance(node, ast.Compare):
         is_threshold = len(node.ops) == 1 and isinstance(node.ops[0], ast.Gt | ast.GtE)
-        return node if is_threshold and isinstance(node.comparators[0], ast.Constant) else None
+        return Origin(file, node, context) if is_threshold and _is_fixed(file, node.comparators[0], context) else None
     if isinstance(node, ast.List) and not node.elts:
         return None
     if not isinstance(node, ast.Call) or depth <= 0:
         return None
     last = last_name(node.func)
     if last == "argmax" or (last == "round" and _is_to_whole(file, node, context)):
-        return node
+        return Origin(file, node, context)
     if last == "where" and len(node.args) == 3 and [ast.unparse(part) for part in node.args[1:]] == ["1", "0"]:
-        return node
+        return Origin(file, node, context)
     if last in _SAME and isinstance(node.func, ast.Attribute):
         return _decided(file, node.func.value, context, depth - 1)
     return _decided(file, node.args[0], context, depth - 1) if last in _JOINS and node.args else None
@@ -62,7 +71,7 @@ def _is_to_whole(file: File, node: ast.Call, context: Context) -> bool:
     return len(node.args) == is_function and not node.keywords
 
 
-def _gathered(file: File, name: ast.Name, context: Context, depth: int) -> ast.AST | None:
+def _gathered(file: File, name: ast.Name, context: Context, depth: int) -> Origin | None:
     """What a list was filled with: `preds.extend((p > 0.5).tolist())`, `preds += ...`."""
     function = file.function_around(context)
     if function is None or depth <= 0 or not file.bindings(name.id, context):
@@ -85,6 +94,39 @@ def _gathered(file: File, name: ast.Name, context: Context, depth: int) -> ast.A
     ]
     found = [_decided(file, value, where, depth - 1) for value, where in filled]
     return found[0] if found and None not in found else None
+
+
+def _is_fixed(file: File, threshold: ast.expr, context: Context) -> bool:
+    """A number, maybe of a parameter, that the calls that can be seen, or its default, tell."""
+    function = file.function_around(context)
+    told = [each.node for each in origins(file, threshold, context)]
+    if function is not None and told == [threshold] and isinstance(threshold, ast.Name):
+        told = [function.parameters.get(threshold.id) or threshold]
+    return bool(told) and all(isinstance(each, ast.Constant) for each in told)
+
+
+def _kept(file: File, node: ast.Attribute, context: Context, depth: int) -> Origin | None:
+    """What all methods of an object put into the list that it keeps: `self.outputs.append(outputs)`."""
+    method = file.method_around(context)
+    if method is None or method.cls is None or not is_name(node.value, method.receiver) or depth <= 0:
+        return None
+    begun = list(_begun(method.cls, node.attr))
+    if not begun or not all(isinstance(value, ast.List) and not value.elts for value in begun):
+        return None
+    filled = [
+        _decided(call.file, call.node.args[0], call.context, depth - 1)
+        for call in file.calls(*_ADDS)
+        if call.cls is method.cls and call.node.args and call.owner is not None
+        if ast.unparse(call.owner) == ast.unparse(node)
+    ]
+    return filled[0] if filled and None not in filled else None
+
+
+def _begun(cls: Class, name: str) -> Iterator[ast.expr | None]:
+    """What `self.outputs` is assigned: `[]`, also in `self.labels, self.outputs = [], []`."""
+    for _, assigned in cls.attribute(name):
+        parts = assigned.unpacked.elts if isinstance(assigned.unpacked, ast.Tuple) else []
+        yield parts[assigned.item] if 0 <= assigned.item < len(parts) else assigned.value
 
 
 def _is_joined(value: ast.AST | None, name: str) -> bool:

@@ -158,7 +158,14 @@ def _is_left_out(facts: Facts, blend: _Blend) -> bool:
     text = blend.function.file.text
     made = re.search(rf"\b{blend.moved} = copy\.deepcopy\(|\b{blend.moved}\.load_state_dict\(", text)
     trains = ".backward(" in text and ".step(" in text
-    return bool(made) and trains and not facts.sites.is_named(blend.function.name, 2)
+    return bool(made) and trains and _is_in_use(facts, blend) and not facts.sites.is_named(blend.function.name, 2)
+
+
+def _is_in_use(facts: Facts, blend: _Blend) -> bool:
+    """Whether a step of the same class is called: what calls none of them may lie outside of what is read."""
+    cls = blend.function.cls
+    steps = [method.name for method in cls.methods.values() if ".backward(" in method.text] if cls is not None else []
+    return cls is None or "__init__" in steps or any(facts.sites.is_named(name, 2) for name in steps)
 
 
 def _is_called_by_others(function: Function) -> bool:

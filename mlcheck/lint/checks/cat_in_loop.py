@@ -27,7 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _grown(call: Call, loop: ast.AST) -> str:
-    """`x` of `x = torch.cat([x, new])`, directly in a `for` over data."""
+    """`x` of `x = torch.cat([x, new])`, directly in a `for` over data; `self.x`, and `bank["x"]`, as well."""
     if not isinstance(loop, ast.For) or not call.node.args:
         return ""
     if isinstance(loop.iter, ast.Call) and is_name(loop.iter.func, "range"):
@@ -35,13 +35,24 @@ def _grown(call: Call, loop: ast.AST) -> str:
     first = call.node.args[0]
     parts = first.elts if isinstance(first, ast.Tuple | ast.List) else [first]
     for node in walk(loop):
-        if isinstance(node, ast.Assign) and node.value is call.node and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            return name if any(is_name(part, name) for part in parts) else ""
+        if isinstance(node, ast.Assign) and node.value is call.node:
+            name = ast.unparse(node.targets[0])
+            kept = isinstance(node.targets[0], ast.Name) or _is_kept(node.targets[0])
+            return name if kept and any(ast.unparse(part) == name for part in parts) else ""
     return ""
+
+
+def _is_kept(target: ast.expr) -> bool:
+    """`self.bank`, `bank["features"]`: one place, whichever turn it is."""
+    if isinstance(target, ast.Subscript):
+        return isinstance(target.slice, ast.Constant) and isinstance(target.value, ast.Name | ast.Attribute)
+    return isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
 
 
 def _is_read_otherwise(loop: ast.AST, name: str, join: ast.Call) -> bool:
     """Whether a turn needs the joined tensor, as generating text does."""
     own = {id(node) for node in walk(join)}
-    return any(id(node) not in own for node in reads_of(walk(loop), name))
+    if name.isidentifier():
+        return any(id(node) not in own for node in reads_of(walk(loop), name))
+    reads = (n for n in walk(loop) if isinstance(n, ast.Attribute | ast.Subscript) and isinstance(n.ctx, ast.Load))
+    return any(id(node) not in own and ast.unparse(node) == name for node in reads)

@@ -8,6 +8,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, is_name, last_name, reads_of, walk
 from mlcheck.lint.sites import Function
+from mlcheck.lint.sites.layers.noise_products import wrong_products
 
 LOOKS_AT = "mixture with noise"
 WORDS = ("noise", "eps", "alpha", "sqrt", "gamma")
@@ -19,6 +20,7 @@ _MOVES = ("to", "cuda", "type_as", "float", "half")
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
+    yield from _products(facts)
     for file in facts.sites.mentioning(WORDS):
         for function in file.functions if "torch" in file.text else ():
             text = function.text
@@ -26,6 +28,15 @@ def check(facts: Facts) -> Iterator[Finding]:
                 yield from _unrooted(facts, function)
             if "rand_like" in text or "torch.rand(" in text:
                 yield from _uniform(facts, function)
+
+
+def _products(facts: Facts) -> Iterator[Finding]:
+    for wrong in wrong_products(facts.sites):
+        yield Finding(
+            f"`{wrong.name}` is {wrong.what}: what is left of a picture is the product of the `1 - beta` of all steps",
+            wrong.place.location,
+            help="`torch.cumprod(1 - betas, dim=0)`",
+        )
 
 
 def _unrooted(facts: Facts, function: Function) -> Iterator[Finding]:

@@ -11,18 +11,19 @@ from mlcheck.lint.sites import Call, File, Function
 from mlcheck.lint.sites.latest import origin
 from mlcheck.lint.sites.layers.drawn import Drawn, drawn, given_on, is_learnt
 from mlcheck.lint.sites.origins import returns
+from mlcheck.lint.sites.policies.climbing import SHAPES, climbed_here, is_minimised, judges
 from mlcheck.lint.sites.records import made_of
 
 LOOKS_AT = "draw from a learnt distribution"
 WORDS = (".sample(", "torch.normal(", ".sample_n(")
 _REPARAMETERISES = pattern(r"reparam")
 _LEARNS = pattern(r"^(?:forward|training_step|step|_step|shared_step|elbo|loss|train_step|run_step|update)$|_loss$")
-_SHAPES = ("squeeze", "view", "mean", "flatten")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(WORDS):
+        yield from _here(facts, file) if "torch" in file.text else ()
         for draw in drawn(file) if "torch" in file.text else ():
             facts.sites.seen[LOOKS_AT] += 1
             related = _climbed(facts, draw) if ".log_prob(" in file.text else _decoded(file, draw)
@@ -34,6 +35,18 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="draw with `rsample()`, or by hand: `mu + std * torch.randn_like(std)`",
                     related=() if related is draw.call else (file.place(related, draw.function.inner).location,),
                 )
+
+
+def _here(facts: Facts, file: File) -> Iterator[Finding]:
+    for function, draw, judged in climbed_here(file):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            f"`{ast.unparse(draw.func)}` passes no gradient on: the policy does not learn what the critic thinks of "
+            "its action",
+            function.place(draw).location,
+            help="draw with `rsample()`",
+            related=(function.place(judged).location,),
+        )
 
 
 def _decoded(file: File, draw: Drawn) -> ast.AST | None:
@@ -138,41 +151,8 @@ def _is_climbed(file: File, user: Function, call: Call, places: dict[str, list[i
     for node in user.all(ast.BinOp):
         if not isinstance(node.op, ast.Sub) or not any(loads(node.left, name) for name in names["log_prob"]):
             continue
-        right = before_methods(node.right, _SHAPES)
-        if isinstance(right, ast.Name | ast.Call) and _judges(file, user, right, names["drawn"]):
-            if _is_minimised(user, node):
+        right = before_methods(node.right, SHAPES)
+        if isinstance(right, ast.Name | ast.Call) and judges(file, user, right, names["drawn"]):
+            if is_minimised(user, node):
                 return True
-    return False
-
-
-def _judges(file: File, user: Function, value: ast.expr, actions: set[str]) -> bool:
-    """`self.q1(states, actions)`, through names, `torch.min` and the like."""
-    todo, seen = [value], set[int]()
-    while todo and len(seen) < 30:
-        node = todo.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, ast.Call):
-            if last_name(node.func) in ("detach", "item"):
-                return False
-            if any(loads(arg, name) for arg in node.args for name in actions):
-                return True
-            todo += node.args
-            todo += [node.func.value] if isinstance(node.func, ast.Attribute) else []
-        elif isinstance(node, ast.Name):
-            made, _ = origin(file, node, user.inner)
-            todo += [made] if made is not node else []
-    return False
-
-
-def _is_minimised(user: Function, node: ast.BinOp) -> bool:
-    """Whether `backward()` is called on the mean of it as it is."""
-    for line in user.all(ast.Assign):
-        name = last_name(line.targets[0])
-        value = before_methods(line.value, ("mean", "sum"))
-        if isinstance(value, ast.Call) and last_name(value.func) in ("mean", "sum") and value.args:
-            value = value.args[0]
-        if value is node and name and f"{ast.unparse(line.targets[0])}.backward(" in user.text:
-            return True
     return False

@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Binding, Call, Function
 from mlcheck.lint.sites.data.loaders import LOADER, Loader, loaders
+from mlcheck.lint.sites.data.makers import Made, made
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.values import split_of_name
@@ -27,8 +28,20 @@ def check(facts: Facts) -> Iterator[Finding]:
             drops = loader.call.constant("drop_last", 8, False) is True and not alone
             if drops and not (_is_endless(loader.call) or _is_gone_through_for_ever(loader) or _is_looked_at(loader)):
                 yield Finding(_WHY, loader.call.place.location, help=_HOW)
+    for each in facts.sites.once(made):
+        if each.split in ("val", "test") and not each.trained and each.loader.own_split == "" and _is_dropping(each):
+            yield Finding(_WHY, each.call.place.location, help=_HOW, related=(each.loader.call.place.location,))
     for call in facts.sites.calls(LOADER):
         yield from (Finding(_WHY, place.location, help=_HOW) for place in _in_branch_of_split(call))
+
+
+def _is_dropping(each: Made) -> bool:
+    """`make(test_set)`, of a function whose loaders all drop the last batch, or do so as this call asks."""
+    given = each.loader.call.argument("drop_last", 8)
+    fixed = each.loader.call.constant("drop_last", 8, False) is True or each.constant("drop_last", 8) is True
+    alone = 1 in (each.constant("batch_size", 1), each.loader.call.constant("batch_size", 1, 1))
+    draws = each.loader.draws_itself or "deepspeed" in each.call.file.text or _is_endless(each.call)
+    return given is not None and fixed and not alone and not draws and not _is_endless(each.loader.call)
 
 
 def _in_branch_of_split(loader: Call) -> Iterator[Place]:

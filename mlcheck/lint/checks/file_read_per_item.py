@@ -33,7 +33,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len(sets)
     for cls in sets:
         item = cls.methods.get("__getitem__")
-        for call in _reads(cls, item) if item is not None else ():
+        for call in _reads_for(cls, item) if item is not None else ():
             yield Finding(
                 "The whole file is read and parsed again for every sample",
                 call.place.location,
@@ -45,6 +45,21 @@ def check(facts: Facts) -> Iterator[Finding]:
                 item.place(whole).location if item is not None else cls.place.location,
                 help="index the data set of the file itself, without `[:]`: that reads one sample",
             )
+
+
+def _reads_for(cls: Class, item: Function) -> Iterator[Call]:
+    """The reads in `__getitem__`, and in the methods that it calls for every sample and that keep nothing."""
+    yield from _reads(cls, item)
+    for call in cls.file.calls(*cls.methods):
+        named = cls.file.resolve(call.node.func, call.context) if call.function is item else None
+        if isinstance(named, Function) and named.cls is cls and not conditions(call.context) and not _keeps(named):
+            yield from _reads(cls, named)
+
+
+def _keeps(function: Function) -> bool:
+    """Whether it may answer from memory the next time: a cache, or something that it writes down."""
+    sets = (node for node in function.nodes if isinstance(node, ast.Attribute | ast.Subscript))
+    return bool(function.node.decorator_list) or any(isinstance(node.ctx, ast.Store) for node in sets)
 
 
 def _whole(cls: Class, item: Function) -> Iterator[ast.Subscript]:
@@ -78,6 +93,9 @@ def _reads(cls: Class, item: Function) -> Iterator[Call]:
         given = call.node.args[0]
         if isinstance(given, ast.Name):
             given = source(cls.file, given, call.context)[0]
+            entered = cls.file.bindings(given.id, call.context) if isinstance(given, ast.Name) else []
+            if len(entered) == 1 and entered[0].kind == "with" and isinstance(entered[0].value, ast.expr):
+                given = entered[0].value  # `with open(self.path) as f:`
         if isinstance(given, ast.Call) and getattr(given.func, "id", "") == "open" and given.args:
             given = given.args[0]
         if _is_one_file(cls, item, given):

@@ -13,6 +13,7 @@ from mlcheck.lint.sites.data.learning import COUNTERS, fitted, of_origin, taken_
 from mlcheck.lint.sites.data.lineage import Passed, lineage
 from mlcheck.lint.sites.data.own_fits import own_fits
 from mlcheck.lint.sites.data.own_scale import own_scales
+from mlcheck.lint.sites.data.scaled_in_helper import scaled_in_helpers
 from mlcheck.lint.sites.data.splitting import splits_of_rows
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import latest
@@ -24,6 +25,7 @@ LOOKS_AT = "call that fits"
 _RETURNING = ("fit_transform", "fit_resample")
 _FITS = ("fit", "fit_transform", "partial_fit", "adapt")
 _JOINS = ("concatenate", "concat", "vstack", "append", "cat")
+_AS_ARRAY = ("toarray", "todense", "astype", "tocsr", "copy")
 _TEST = "sklearn.model_selection.train_test_split"
 _SEEN = {
     "": "the training data has seen the test data",
@@ -35,7 +37,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     fits = list(_fits(facts.sites))
     facts.sites.seen["call that fits"] = len(fits)
     yield from _learned_before(facts.sites)
-    for own in own_scales(facts.sites):
+    for own in (*own_scales(facts.sites), *scaled_in_helpers(facts.sites)):
         yield Finding(
             f"`{own.name}` is scaled by its own statistics, not by those of the training data",
             own.place.location,
@@ -122,6 +124,7 @@ def _cut_later(fit: Call) -> ast.Subscript | None:
 
 def _is_transformed(value: ast.expr, fit: ast.Call) -> bool:
     """`scaler.fit_transform(x)` itself; `scaler.transform(x)` beneath `scaler.fit(x)`."""
+    value = before_methods(value, _AS_ARRAY)
     if not isinstance(fit.func, ast.Attribute) or fit.func.attr in _RETURNING:
         return value is fit
     match value:

@@ -1,6 +1,7 @@
 """iterable-not-sharded: every worker yields the whole stream, so each sample comes several times."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -13,6 +14,7 @@ from mlcheck.lint.sites.layers.modules import text_of
 LOOKS_AT = "iterable data set"
 WORDS = ("DataLoader",)
 _SHARES = pattern(r"worker|shard|rank|split_by|split_dataset")
+_IMPORTS = pattern(r"^\s*(?:from [\w.]+ )?import [^(\n]*$", re.MULTILINE)
 _DRAWS = pattern(r"while True|\brand(?:n|int|perm)?\(|random\.|rng|choice|sample\(|cycle\(|generator")
 
 
@@ -29,7 +31,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         iterates = cls.find("__iter__")
         beyond = "\n".join(_handed_on_to(cls, iterates))
-        text = "\n".join([*(base.file.text for base in cls.line), beyond])
+        text = _IMPORTS.sub("", "\n".join([*(base.file.text for base in cls.line), beyond]))
         own = text_of(cls) + beyond
         if iterates is None or "num_workers" in own or _SHARES.search(text.replace("num_workers", "")):
             continue

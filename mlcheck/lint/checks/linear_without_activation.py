@@ -9,6 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, reads_of
 from mlcheck.lint.sites import Call, Class, Context, File, Function
+from mlcheck.lint.sites.layers.linear_stacks import linear_stacks
 from mlcheck.lint.sites.layers.modules import module_classes, text_of
 from mlcheck.lint.words import occurrences
 
@@ -26,6 +27,13 @@ def check(facts: Facts) -> Iterator[Finding]:
         return
     for call in facts.sites.calls("torch.nn.Sequential"):
         yield from _in_row(call)
+    for stack in linear_stacks(facts.sites):
+        yield Finding(
+            "These linear layers follow each other with nothing between them: together they compute no more than one",
+            stack.place.location,
+            help="apply an activation after each",
+            related=(stack.made.location,),
+        )
     for cls in facts.sites.once(module_classes):
         forward = cls.methods.get("forward")
         if forward is not None:

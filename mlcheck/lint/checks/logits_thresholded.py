@@ -6,10 +6,11 @@ from collections.abc import Hashable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward
 from mlcheck.lint.judging import losses_of
-from mlcheck.lint.nodes import before_methods
+from mlcheck.lint.nodes import before_methods, last_name
 from mlcheck.lint.sites import Context, File, Sites
 from mlcheck.lint.sites.evaluation.gathered import gathered
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.values import Tensor, live, owner_key
 
 LOOKS_AT = "loss of logits"
@@ -35,6 +36,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         for node, asked, context in _decisions(file):
             made = _computed(file, asked, context)
             call = calls.get(made) or calls.get(_gathered(file, asked, context) or made)
+            call = call or calls.get(_handed_in(file, asked, context) or made)
             if call is not None and not _may_squash(call):
                 yield Finding(
                     f"These are logits of `{call.name}`, and 0.5 is a threshold of probabilities",
@@ -52,6 +54,13 @@ def _computed(file: File, asked: ast.expr, context: Context) -> ast.expr:
         given = before_methods(bound[0].value, _SHAPING)
         made, _ = source(file, given, bound[0].context)
     return before_methods(made, _SHAPING)
+
+
+def _handed_in(file: File, asked: ast.expr, context: Context) -> ast.expr | None:
+    """What every call of the function hands over for the parameter that is decided about."""
+    found = origins(file, before_methods(asked, _SHAPING), context)
+    made = [before_methods(source(each.file, each.node, each.context)[0], _SHAPING) for each in found]
+    return made[0] if made and all(each is made[0] for each in made) else None
 
 
 def _gathered(file: File, asked: ast.expr, context: Context) -> ast.AST | None:
@@ -98,7 +107,7 @@ def _decisions(file: File) -> Iterator[tuple[ast.expr, ast.expr, Context]]:
     """`x > 0.5`, `torch.round(x)`, `x.round()`: the expression, and what is decided about."""
     for comparison, context in file.walk.comparisons:
         right = comparison.comparators[0]
-        if isinstance(comparison.ops[0], ast.Gt | ast.GtE) and isinstance(right, ast.Constant) and right.value == _HALF:
+        if isinstance(comparison.ops[0], ast.Gt | ast.GtE) and _is_half(file, right, context):
             yield comparison, comparison.left, context
     for call in file.calls("round"):
         if call.node.keywords:
@@ -107,6 +116,14 @@ def _decisions(file: File) -> Iterator[tuple[ast.expr, ast.expr, Context]]:
             yield call.node, call.node.args[0], call.context
         elif isinstance(call.node.func, ast.Attribute) and not call.node.args:
             yield call.node, call.node.func.value, call.context
+
+
+def _is_half(file: File, node: ast.expr, context: Context) -> bool:
+    """0.5, also as the value of a threshold that is set nowhere else."""
+    if isinstance(node, ast.Name | ast.Attribute) and "thr" in last_name(node).lower():
+        found = origins(file, node, context)
+        return bool(found) and all(isinstance(o.node, ast.Constant) and o.node.value == _HALF for o in found)
+    return isinstance(node, ast.Constant) and node.value == _HALF
 
 
 def _may_squash(call: Forward) -> bool:

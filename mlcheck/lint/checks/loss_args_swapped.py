@@ -9,6 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Loss, Place
 from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites.origins import callers
+from mlcheck.lint.sites.training.triplets import crossed_triplets
 from mlcheck.lint.values import Symbol, Tensor, Value, live
 
 LOOKS_AT = "loss"
@@ -28,6 +29,13 @@ _PREDICTIONS = frozenset(
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _taught_backwards(facts)
+    for call, first, second in crossed_triplets(facts.sites):
+        yield Finding(
+            f"`{ast.unparse(first)}` stands where the positive belongs, and `{ast.unparse(second)}` where the negative "
+            "does: what should lie apart is drawn together",
+            call.place.location,
+            help="anchor, positive, negative: that is the order",
+        )
     for loss in facts.losses:
         given = _arguments(loss)
         if loss.name not in _ASYMMETRIC or given is None or loss.target is None:

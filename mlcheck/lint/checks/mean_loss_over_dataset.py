@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Loss
-from mlcheck.lint.nodes import is_length, is_name, last_name, own_nodes, walk
-from mlcheck.lint.sites import UNKNOWN, Call, Class, Context, File, Function
+from mlcheck.lint.nodes import is_name, own_nodes, walk
+from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.data.loaders import LOADER
+from mlcheck.lint.sites.evaluation.adding_up import DATA_SETS, added_up, stretch_of, sum_name
 from mlcheck.lint.sites.evaluation.batch_counts import BATCH_SIZE, counts, is_count
 from mlcheck.lint.sites.evaluation.batch_means import Spot, is_batch_mean, is_loss_of, last_bound
 from mlcheck.lint.sites.evaluation.stretches import begun, stretch
-from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.values import Const
 
 LOOKS_AT = "loss"
-_DATA_SETS = ("dataset", "_set", "trainset", "testset", "valset")
 _BY_LENGTH = pattern(r"/\s*len\(")
 _LOADED = pattern(r"loader|(?:\b|_)dl\b|batches", re.IGNORECASE)
 
@@ -27,29 +27,40 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _weighed_again(facts)
     means = {loss.place.spot for loss in facts.losses if _is_mean(loss)}
     others = {loss.place.spot for loss in facts.losses if not _is_mean(loss)}
-    for file in facts.sites.mentioning(["+"], tests=False):
+    for file in facts.sites.mentioning(["+", "sum("]):
         if "torch" not in file.text and not any(path == file.path for path, _, _ in means):
             continue
         for scope, context in file.scopes():
             text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
-            if "+=" not in text or "/" not in text:
+            if "/" not in text:
                 continue
+            found: list[tuple[str, ast.AST, ast.expr]] = list(_of_generators(file, scope, context, means - others))
             for name, loss in _summed(file, scope, context, means - others):
-                number = _stretch(scope, name, loss.lineno)
-                for division in _divisions(file, scope, context, name):
-                    if _stretch(scope, name, division.lineno) != number:
-                        continue
-                    yield Finding(
-                        f"`{name}` sums the means of batches and is divided by the number of samples: "
-                        "it is too small by the batch size",
-                        file.place(division, context).location,
-                        help="divide by `len(loader)`, or sum `loss.item() * len(batch)`",
-                        related=(file.place(loss, context).location,),
-                    )
+                number = stretch_of(scope, name, loss.lineno)
+                divisions = _divisions(file, scope, context, name)
+                found += [(name, d, loss) for d in divisions if stretch_of(scope, name, d.lineno) == number]
+            for name, division, loss in found:
+                yield Finding(
+                    f"`{name}` sums the means of batches and is divided by the number of samples: "
+                    "it is too small by the batch size",
+                    file.place(division, context).location,
+                    help="divide by `len(loader)`, or sum `loss.item() * len(batch)`",
+                    related=(file.place(loss, context).location,),
+                )
 
 
-def _stretch(scope: ast.AST, name: str, line: int) -> int:
-    return stretch(begun(own_nodes(scope), {name}), name, line)
+def _of_generators(
+    file: File, scope: ast.AST, context: Context, means: set[Spot]
+) -> Iterator[tuple[str, ast.AST, ast.expr]]:
+    """`sum(step(x, y) for x, y in loader) / len(loader.dataset)`."""
+    for node in own_nodes(scope):
+        match node:
+            case ast.BinOp(
+                left=ast.Call(func=ast.Name(id="sum"), args=[ast.GeneratorExp() | ast.ListComp() as made]), op=ast.Div()
+            ) if len(made.generators) == 1 and _is_over_loader(file, made.generators[0].iter, context):
+                inner = Context("comprehension", made, context, context.scope)
+                if is_batch_mean(file, made.elt, inner, means) and _is_sample_count(file, scope, context, node.right):
+                    yield ast.unparse(made.elt), node, made.elt
 
 
 def _is_mean(loss: Loss) -> bool:
@@ -59,7 +70,7 @@ def _is_mean(loss: Loss) -> bool:
 
 def _summed(file: File, scope: ast.AST, context: Context, means: set[Spot]) -> Iterator[tuple[str, ast.expr]]:
     """Names that means of batches are added to as they are, and only those, with one of the values."""
-    summed = _added_up(file, scope, context)
+    summed = added_up(file, scope, context)
     loaded = _over_loaders(file, scope, context) if summed else set()
     for (name, _), values in summed.items():
         if all(
@@ -72,60 +83,22 @@ def _summed(file: File, scope: ast.AST, context: Context, means: set[Spot]) -> I
 def _over_loaders(file: File, scope: ast.AST, context: Context) -> set[ast.AST]:
     """What stands in loops that certainly go over batches."""
     loops = [node for node in own_nodes(scope) if isinstance(node, ast.For)]
-    return {
-        node
-        for loop in loops
-        if _LOADED.search(ast.unparse(loop.iter)) or LOADER in {each.name for each in origins(file, loop.iter, context)}
-        for node in walk(loop)
+    return {node for loop in loops if _is_over_loader(file, loop.iter, context) for node in walk(loop)}
+
+
+def _is_over_loader(file: File, over: ast.expr, context: Context) -> bool:
+    return _LOADED.search(ast.unparse(over)) is not None or LOADER in {
+        each.name for each in origins(file, over, context)
     }
-
-
-def _added_up(file: File, scope: ast.AST, context: Context) -> dict[tuple[str, int], list[ast.expr]]:
-    """What `name += ...` adds, for each sum; not in loops over single samples, where means and sums are the same."""
-    nodes = list(own_nodes(scope))
-    sums = [node for node in nodes if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add)]
-    loops = [node for node in nodes if isinstance(node, ast.For)] if sums else []
-    single = [loop for loop in loops if any(map(_is_of_single_samples, origins(file, loop.iter, context)))]
-    left_out = {id(node) for loop in single for node in walk(loop)}
-    added: dict[tuple[str, int], list[ast.expr]] = {}
-    begins = begun(nodes, {ast.unparse(node.target) for node in sums})
-    for node in sums:
-        if _is_sum(node.target) and id(node) not in left_out:
-            name = ast.unparse(node.target)
-            added.setdefault((name, stretch(begins, name, node.lineno)), []).append(node.value)
-    return added
-
-
-def _is_sum(node: ast.expr) -> bool:
-    """`total`, and `totals["loss"]`."""
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-        node = node.value
-    return isinstance(node, ast.Name)
-
-
-def _is_of_single_samples(over: Origin) -> bool:
-    """A data set itself, or a loader whose batches hold one sample."""
-    if over.name == LOADER and isinstance(over.node, ast.Call):
-        call = Call(over.file, over.node, over.context)
-        size = call.argument("batch_size", 1)
-        told = over.entered.constant(size) if over.entered is not None and size is not None else UNKNOWN
-        return 1 in (told, call.constant("batch_size", 1, 1))
-    if isinstance(over.node, ast.Call) and is_name(over.node.func, "range"):
-        lengths = [arg for arg in over.node.args if isinstance(arg, ast.Call) and is_length(arg) and arg.args]
-        return any(last_name(arg.args[0]).lower().endswith(_DATA_SETS) for arg in lengths)
-    if isinstance(over.node, ast.Call):
-        made = over.file.resolve(over.node.func, over.context)
-        return isinstance(made, Class) and made.find("__getitem__") is not None
-    return last_name(over.node).lower().endswith(_DATA_SETS)
 
 
 def _divisions(file: File, scope: ast.AST, context: Context, name: str) -> Iterator[ast.AugAssign | ast.BinOp]:
     for node in own_nodes(scope):
-        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div) and _is_sum(node.target):
-            if ast.unparse(node.target) == name and _is_sample_count(file, scope, context, node.value):
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div):
+            if sum_name(file, node.target, context) == name and _is_sample_count(file, scope, context, node.value):
                 yield node
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _is_sum(node.left):
-            if ast.unparse(node.left) == name and _is_sample_count(file, scope, context, node.right):
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            if sum_name(file, node.left, context) == name and _is_sample_count(file, scope, context, node.right):
                 yield node
 
 
@@ -137,7 +110,7 @@ def _is_sample_count(file: File, scope: ast.AST, context: Context, node: ast.exp
     if not (isinstance(node, ast.Call) and is_name(node.func, "len") and node.args):
         return False
     last = ast.unparse(node.args[0]).rpartition(".")[2].lower()
-    return last.endswith((*_DATA_SETS, "sampler")) and not _is_loader(file, node.args[0], context)
+    return last.endswith((*DATA_SETS, "sampler")) and not _is_loader(file, node.args[0], context)
 
 
 def _is_loader(file: File, node: ast.expr, context: Context) -> bool:
@@ -161,22 +134,22 @@ def _counts_samples(file: File, scope: ast.AST, context: Context, count: ast.Nam
 
 def _counts_over_batches(facts: Facts) -> Iterator[Finding]:
     """`correct += (prediction == y).sum().item()`, and `correct / len(loader)`."""
-    for file in facts.sites.mentioning(["+"]):
+    for file in facts.sites.mentioning(["+", "sum("]):
         if any(word not in file.text for word in ("torch", "len(")):
             continue
         for scope, context in file.scopes():
             text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
-            if "+" not in text or not _BY_LENGTH.search(text):
+            if not _BY_LENGTH.search(text):
                 continue
-            for (name, number), values in _added_up(file, scope, context).items():
+            for (name, number), values in added_up(file, scope, context).items():
                 if not all(is_count(file, value, context) for value in values):
                     continue
                 yield from _by_batches(file, scope, context, name, number)
 
 
 def _by_batches(file: File, scope: ast.AST, context: Context, name: str, number: int) -> Iterator[Finding]:
-    for division in _batch_divisions(scope, name):
-        if _stretch(scope, name, division.lineno) == number:
+    for division in _batch_divisions(file, scope, context, name):
+        if stretch_of(scope, name, division.lineno) == number:
             yield Finding(
                 f"`{name}` is a sum over samples and is divided by the number of batches",
                 file.place(division, context).location,
@@ -205,7 +178,7 @@ def _weighed_again(facts: Facts) -> Iterator[Finding]:
                 )
 
 
-def _batch_divisions(scope: ast.AST, name: str) -> Iterator[ast.BinOp]:
+def _batch_divisions(file: File, scope: ast.AST, context: Context, name: str) -> Iterator[ast.BinOp]:
     """Divisions by `len(loader)` and nothing else."""
     nodes = list(own_nodes(scope))
     around = {child: node for node in nodes if isinstance(node, ast.BinOp) for child in (node.left, node.right)}
@@ -219,7 +192,7 @@ def _batch_divisions(scope: ast.AST, name: str) -> Iterator[ast.BinOp]:
         alone = not (
             isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Div | ast.Mult) and not _by_hundred(outer)
         )
-        if _is_sum(left) and ast.unparse(left) == name and alone:
+        if sum_name(file, left, context) == name and alone:
             yield node
 
 

@@ -24,6 +24,7 @@ _EXPONENTIALS = ("math.exp", "torch.exp", "numpy.exp")
 _LOSSES = ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss", "torch.nn.CrossEntropyLoss")
 _LOSS = pattern(r"loss|criterion|nll|cross_entropy", re.IGNORECASE)
 _OVER_DATA = pattern(r"loader|\bdl\b|_dl\b|batches|dataloader", re.IGNORECASE)
+_ADDS = ("append", "update", "add")
 _SAMPLES = pattern(r"per_(?:sample|image|user|query|class|graph|case)|for_each")
 
 
@@ -108,7 +109,7 @@ def _is_one_by_one(function: Function, loop: ast.For | ast.comprehension) -> boo
 def _averaged(function: Function, loop: ast.For) -> Iterator[Finding]:
     """`scores.append(f1_score(...))` or `total += f1_score(...)`, and a mean of these behind the loop."""
     for node in walk(loop):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append":
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ADDS:
             value, name = node.args[0] if node.args else None, ast.unparse(node.func.value)
         elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
             value, name = node.value, ast.unparse(node.target)
@@ -132,6 +133,8 @@ def _finding(metric: str, mean: Place, each: Place) -> Finding:
 def _metric_of(function: Function, value: ast.expr | None) -> str:
     """The name of a metric that is no mean over samples, where the value is one; "" elsewhere."""
     value = function.file.value(value, function.inner)[0] if value is not None else None
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):  # `f1_score(y, guess) * len(y)`
+        return _metric_of(function, value.left) or _metric_of(function, value.right)
     named = function.file.resolve(value.func, function.inner) if isinstance(value, ast.Call) else None
     last = named.rpartition(".")[2] if isinstance(named, str) and named.startswith(_LIBRARIES) else ""
     return last if last in _NOT_MEANS else _perplexity(function, value)
@@ -142,7 +145,9 @@ def _perplexity(function: Function, value: ast.expr | None) -> str:
     named = function.file.resolve(value.func, function.inner) if isinstance(value, ast.Call) else None
     if not isinstance(value, ast.Call) or named not in _EXPONENTIALS or len(value.args) != 1:
         return ""
-    loss = before_methods(value.args[0], ("item", "detach", "cpu"))
+    given = value.args[0]
+    given = given.left if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Div) else given
+    loss = before_methods(given, ("item", "detach", "cpu"))
     made, where = function.file.value(loss, function.inner)
     if not isinstance(made, ast.Call):
         return ""
@@ -154,11 +159,11 @@ def _perplexity(function: Function, value: ast.expr | None) -> str:
 
 def _mean_of(function: Function, loop: ast.For | ast.Assign, name: str) -> ast.expr | None:
     """Where the values are averaged, behind the loop."""
-    means = (f"sum({name}) / len({name})", f"np.mean({name})", f"mean({name})", f"statistics.mean({name})")
+    means = (f"np.mean({name})", f"mean({name})", f"statistics.mean({name})", f"{name}.avg")
     for node in function.nodes:
-        if not isinstance(node, ast.BinOp | ast.Call) or node.lineno <= loop.lineno:
+        if not isinstance(node, ast.BinOp | ast.Call | ast.Attribute) or node.lineno <= loop.lineno:
             continue
-        divided = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and ast.unparse(node.left) == name
-        if divided or ast.unparse(node) in means:
+        divided = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and ast.unparse(node.left)
+        if (divided and divided in (name, f"sum({name})")) or ast.unparse(node) in means:
             return node
     return None

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.origins import callers, returns
 
 LOOKS_AT = "gradient of a gradient"
 WORDS = ("autograd",)
+_DEPTH = 2
 _NAMED = pattern(
     r"penalty|^(?:gp|r1)$|_(?:gp|r1)$|(?:^|_)(?:gp|r[12])_(?:loss|reg|term)|regulari[sz]|(?:^|_)(?:loss|reg)(?:_|$)",
     re.IGNORECASE,
@@ -25,28 +26,56 @@ def check(facts: Facts) -> Iterator[Finding]:
         facts.sites.seen[LOOKS_AT] += 1
         if call.function is None or call.file.is_test or call.constant("create_graph", 4, False) is not False:
             continue
-        used = _penalised(call, call.function)
+        used = _penalised(call, call.function) or _penalised_above(call, call.function)
         if used is not None:
             yield Finding(
                 "The gradient is taken without a graph of its own: the penalty on it is a constant to the weights, "
                 "and changes none of them",
                 call.place.location,
                 help="pass `create_graph=True`",
-                related=(call.file.place(used, call.context).location,),
+                related=(used.location,),
             )
 
 
-def _penalised(call: Call, function: Function) -> ast.AST | None:
-    """The square of the gradient's norm less a number, or of the gradient, that becomes part of a loss."""
+def _penalised_above(call: Call, function: Function, depth: int = _DEPTH) -> Place | None:
+    """The same in a function that calls this one, which returns the gradient: `input_gradient(critic, x)`."""
+    derived = _derived(call, function)
+    answers = list(returns(function))
+    if not depth or not answers or not all(_mentions(each, derived, call.node) for each in answers):
+        return None
+    for above in callers(function.file.sites, function):
+        around = above.function
+        if around is None or around is function or above.file.is_test:
+            continue
+        found = _penalised(above, around, of_number=True) or _penalised_above(above, around, depth - 1)
+        if found is not None:
+            return found
+    return None
+
+
+def _penalised(call: Call, function: Function, of_number: bool = False) -> Place | None:
+    """The square of the gradient's norm less a number, or of the gradient, that becomes part of a loss.
+
+    `of_number`: of nothing else, as the gradient of a known function may be what a network is to learn.
+    """
     derived = _derived(call, function)
     for node in function.nodes:
         base = _squared(node)
         if base is None or not _mentions(base, derived, call.node):
             continue
         to_one = isinstance(base, ast.BinOp) and isinstance(base.op, ast.Sub) and isinstance(base.right, ast.Constant)
+        if of_number and not to_one and not _is_alone(base, function):
+            continue
         if (to_one or _NAMED.search(function.name)) and _is_learnt_from(function, node):
-            return node
+            return function.place(node)
     return None
+
+
+def _is_alone(base: ast.expr, function: Function) -> bool:
+    """The gradient, or its norm less a parameter that is a number unless it is given."""
+    if isinstance(base, ast.BinOp) and isinstance(base.op, ast.Sub) and isinstance(base.right, ast.Name):
+        return isinstance(function.parameters.get(base.right.id), ast.Constant)
+    return not isinstance(base, ast.BinOp)
 
 
 def _squared(node: ast.AST) -> ast.expr | None:

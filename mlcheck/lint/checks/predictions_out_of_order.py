@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Function
 from mlcheck.lint.sites.data.comparing import compared, is_in_order, is_only_joined
 from mlcheck.lint.sites.data.loaders import Loader, loaders
@@ -119,6 +119,12 @@ def _names(loader: Loader) -> set[str]:
     return found
 
 
+def _extends(node: ast.AugAssign) -> bool:
+    """`scores += model(x).tolist()`, which adds all of a batch to a list."""
+    listed = isinstance(node.value, ast.List) or last_name(getattr(node.value, "func", None)) in ("tolist", "list")
+    return isinstance(node.target, ast.Name) and isinstance(node.op, ast.Add) and listed
+
+
 def _is_gathered(function: Function, loader: Loader, filled: ast.expr) -> bool:
     """Whether it is the list that a loop over the loader fills, or made of it."""
     for loop in function.nodes:
@@ -133,6 +139,7 @@ def _is_gathered(function: Function, loader: Loader, filled: ast.expr) -> bool:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ADDS
             if isinstance(node.func.value, ast.Name)
         }
+        lists |= {last_name(node.target) for node in walk(loop) if isinstance(node, ast.AugAssign) and _extends(node)}
         read = {node.id for node in walk(filled) if isinstance(node, ast.Name)}
         if read & lists and not any(word in ast.unparse(filled) for word in ("sort", "order", "index")):
             return not any(

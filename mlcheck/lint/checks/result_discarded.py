@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, loads, walk
 from mlcheck.lint.sites import Call, Function, Sites
+from mlcheck.lint.sites.data.dropped_tables import dropped_tables
 from mlcheck.lint.sites.evaluation.without_gradients import switches_off
 from mlcheck.lint.sites.latest import latest
 from mlcheck.lint.sites.layers.dropped_answers import dropped_answers
@@ -69,7 +70,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     call.place.location,
                     help=_how(call, what),
                 )
-    for call, variable in dropped_answers(sites):
+    for call, variable in (*dropped_answers(sites), *dropped_tables(sites)):
         yield Finding(
             f"`{ast.unparse(call.node)}` returns something new, and this line drops it: `{variable.id}` stays what it "
             "was",

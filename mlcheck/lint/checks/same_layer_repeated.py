@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.layers.modules import holds_parameters
+from mlcheck.lint.sites.layers.repeated import Repeated, repeated
 
 LOOKS_AT = "stack of layers"
 WORDS = ("ModuleList", "Sequential")
@@ -19,36 +19,27 @@ def check(facts: Facts) -> Iterator[Finding]:
     calls = list(facts.sites.calls("torch.nn.ModuleList", "torch.nn.Sequential"))
     facts.sites.seen[LOOKS_AT] = len(calls)
     for call in calls:
-        for arg in call.node.args:
-            made, where = call.file.value(arg.value if isinstance(arg, ast.Starred) else arg, call.context)
-            for layers, times in _repeated(made):
-                layer = next((each for each in layers if holds_parameters(call.file, each, where)), None)
-                if layer is None or call.file.constant(times, where) in (0, 1) or _is_meant(call):
-                    continue
-                named = ast.unparse(layer.func)
+        for found in repeated(call):
+            if not _is_meant(call, found):
+                layer = found.layer
+                named = ast.unparse(layer.node.func) if isinstance(layer.node, ast.Call) else ""
+                place = layer.file.place(layer.node, layer.context)
+                turn = found.turn.file.place(found.turn.node, found.turn.context) if found.turn is not None else place
+                times = f"range({ast.unparse(found.times)})" if found.times is not None else "..."
                 yield Finding(
                     f"`{named}` is created once and repeated in the stack: all its copies share their weights",
-                    call.file.place(layer, where).location,
-                    help=f"`[{named}(...) for _ in range({ast.unparse(times)})]`",
-                    related=(call.place.location,),
+                    turn.location,
+                    help=f"`[{named}(...) for _ in {times}]`",
+                    related=((call.place if found.turn is None else place).location,),
                 )
 
 
-def _is_meant(call: Call) -> bool:
-    """Whether the class or the function around says that its layers share their weights."""
-    return any(
-        part is not None and _SHARED.search(f"{part.name} {ast.get_docstring(part.node)}")
-        for part in (call.cls, call.function)
-    )
-
-
-def _repeated(node: ast.expr) -> Iterator[tuple[list[ast.Call], ast.expr]]:
-    """The layers of `[Block(8), nn.ReLU()] * n` that are made there, and how often; also of one part of a sum."""
-    match node:
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            yield from _repeated(left)
-            yield from _repeated(right)
-        case ast.BinOp(left=ast.List(elts=elts), op=ast.Mult(), right=times):
-            yield [each for each in elts if isinstance(each, ast.Call)], times
-        case ast.BinOp(left=times, op=ast.Mult(), right=ast.List(elts=elts)):
-            yield [each for each in elts if isinstance(each, ast.Call)], times
+def _is_meant(call: Call, found: Repeated) -> bool:
+    """Whether the class or the function around says that its layers share their weights, or a name does."""
+    layer = found.layer
+    file, made = layer.file, layer.context
+    around = [call.cls, call.function, file.class_around(made), file.function_around(made)]
+    words = [f"{part.name} {ast.get_docstring(part.node)}" for part in around if part is not None]
+    words += file.names_given(layer.node)
+    words += [ast.unparse(outer.node.test) for outer in call.context.outwards() if isinstance(outer.node, ast.If)]
+    return any(_SHARED.search(each) for each in words)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, walk
-from mlcheck.lint.sites import Class, Function
+from mlcheck.lint.sites import AttributeSet, Class, Function
 from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, module_classes, text_of
 from mlcheck.lint.sites.layers.named_elsewhere import is_named_elsewhere
 from mlcheck.lint.sites.layers.unread_results import unread_results
@@ -31,18 +31,20 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         text = text_of(cls)
         layers = [
-            (name, *assigned[0])
+            (name, assigned)
             for name, assigned in cls.attributes.items()
-            if len(assigned) == 1 and _is_once(name, text) and assigned[0][1].value is not None and "dummy" not in name
+            if _is_never_read(name, len(assigned), text) and "dummy" not in name
         ]
         if not layers or any(word in _without_initialising(cls, text) for word in _ANY):
             continue
-        for name, function, assigned in layers:
+        for name, sets in layers:
+            made = next((each for each in sets if _holds_parameters(cls, each[1])), None)
+            if made is None or any(each[1].value is None for each in sets):
+                continue
+            function, assigned = made
             assert assigned.value is not None
             if isinstance(assigned.node, ast.Assign) and len(assigned.node.targets) > 1:
                 continue  # `self.head = self.fc = nn.Linear(8, 2)`: it has another name
-            if not holds_parameters(cls.file, assigned.value, assigned.context):
-                continue
             if is_named_elsewhere(facts.sites, cls, name) or _is_for_loading(function):
                 continue
             lost, more = "its weights get no gradient", "; DistributedDataParallel stops at such parameters"
@@ -95,6 +97,10 @@ def _is_only_asked(loop: ast.For, name: str) -> bool:
     return all(node in asked for node in nodes if is_name(node, name))
 
 
-def _is_once(name: str, text: str) -> bool:
-    """Whether the word stands once in the text; most layers are met again soon."""
-    return occurrences(name, text, most=2) == 1
+def _holds_parameters(cls: Class, assigned: AttributeSet) -> bool:
+    return assigned.value is not None and holds_parameters(cls.file, assigned.value, assigned.context)
+
+
+def _is_never_read(name: str, times: int, text: str) -> bool:
+    """Whether the word stands in the text where it is assigned alone; most layers are met again soon."""
+    return occurrences(name, text, most=times + 1) == times

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import loads, walk
-from mlcheck.lint.sites import Call, Context, File, Function, canonical
+from mlcheck.lint.sites import OPEN, UNKNOWN, Call, Context, File, Function, canonical
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.asked_classes import classes_asked, kinds_left
 from mlcheck.lint.sites.layers.factors import zero_product
 from mlcheck.lint.sites.layers.flooding import FILLS, INITS, fills_all
 from mlcheck.lint.sites.layers.lone_layers import is_alone, is_for_parts, is_last_turn
 from mlcheck.lint.sites.layers.modules import LEARNING, module_classes
+from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "initialisation"
 _NORMS = frozenset(name for name in LEARNING if "Norm" in name)
@@ -71,12 +72,21 @@ def _filled(call: Call) -> tuple[ast.expr | None, float | None]:
     named = call.file.resolve(func, call.context)
     if isinstance(named, str) and canonical(named) in INITS and call.node.args:
         last = named.rpartition(".")[2]
-        value = {"zeros_": 0.0, "ones_": 1.0}.get(last, call.constant("val", 1))
+        value = {"zeros_": 0.0, "ones_": 1.0}.get(last, _number(call, "val", 1))
         return _owner(call.node.args[0]), float(value) if isinstance(value, int | float) else None
     if isinstance(func, ast.Attribute) and func.attr in ("fill_", "zero_") and not isinstance(named, str):
-        value = 0 if func.attr == "zero_" else call.constant("value", 0)
+        value = 0 if func.attr == "zero_" else _number(call, "value", 0)
         return _owner(func.value), float(value) if isinstance(value, int | float) else None
     return None, None
+
+
+def _number(call: Call, name: str, position: int) -> object:
+    """The number given, also by the calls of a function around: `def constant_init(value): ...`."""
+    node = call.argument(name, position)
+    if node is None or node is OPEN or (known := call.file.constant(node, call.context)) is not UNKNOWN:
+        return known if node is not None and node is not OPEN else UNKNOWN
+    found = [each.file.constant(each.node, each.context) for each in origins(call.file, node, call.context)]
+    return found[0] if found and all(each == found[0] for each in found) else UNKNOWN
 
 
 def _owner(node: ast.expr) -> ast.expr | None:

@@ -43,12 +43,14 @@ def _windows(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) 
     listed, (node, context) = node, source(file, node, context)
     if depth <= 0:
         return None
+    if isinstance(node, ast.Subscript) and ast.unparse(node.slice).startswith("(:, "):
+        return _windows(file, node.value, context, depth - 1)
     if isinstance(node, ast.Name):
         return _unpacked(file, node, context, depth)
     if _is_empty_list(node) and isinstance(listed, ast.Name):
         return _appended(file, listed, context)
     if isinstance(node, ast.ListComp):
-        return (file, node, context) if _is_of_windows(node) else None
+        return (file, node, context) if _is_of_windows(file, context, node) else None
     if not isinstance(node, ast.Call):
         return None
     named = file.resolve(node.func, context)
@@ -58,6 +60,8 @@ def _windows(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) 
     if isinstance(named, Class):
         return _by_index(named)
     last = last_name(node.func)
+    if _slides(file, node, context):
+        return file, node, context
     if last not in _JOINS:
         return None
     inner = node.args[0] if node.args else node.func.value if isinstance(node.func, ast.Attribute) else None
@@ -94,7 +98,7 @@ def _appended(file: File, listed: ast.Name, context: Context) -> tuple[File, ast
         case ast.Call(func=ast.Attribute(attr="append"), args=[part]) if loop is not None:
             parts = part.elts if isinstance(part, ast.Tuple) else [part]
             indexed = _counts_by_one(loop.iter) and isinstance(loop.target, ast.Name)
-            if indexed and any(_is_window(each, ast.unparse(loop.target)) for each in parts):
+            if indexed and any(_is_window(file, at, each, ast.unparse(loop.target)) for each in parts):
                 return file, node, at
     return None
 
@@ -105,26 +109,32 @@ def _counts_by_one(over: ast.expr) -> bool:
     return isinstance(over, ast.Call) and getattr(called, "id", "") in ("range", "trange") and len(over.args) < 3
 
 
-def _is_of_windows(made: ast.ListComp) -> bool:
+def _is_of_windows(file: File, context: Context, made: ast.ListComp) -> bool:
     """`[x[i : i + n] for i in range(...)]`, in steps of one."""
     loop = made.generators[0]
     if len(made.generators) != 1 or not _counts_by_one(loop.iter):
         return False
     parts = made.elt.elts if isinstance(made.elt, ast.Tuple) else [made.elt]
-    return isinstance(loop.target, ast.Name) and any(_is_window(part, loop.target.id) for part in parts)
+    if not isinstance(loop.target, ast.Name):
+        return False
+    inner = Context("comprehension", made, context, context.scope)
+    return any(_is_window(file, inner, part, loop.target.id) for part in parts)
 
 
-def _is_window(node: ast.AST, index: str) -> bool:
-    """`x[i : i + n]` and `x[i - n : i]`, of more than one step."""
+def _is_window(file: File, context: Context, node: ast.AST, index: str) -> bool:
+    """`x[i : i + n]` and `x[i - n : i]`, of more than one step, also with its ends in names; `x.narrow(0, i, n)`."""
+    if isinstance(node, ast.Call) and last_name(node.func) == "narrow" and len(node.args) > 2:
+        return ast.unparse(node.args[-2]) == index and ast.unparse(node.args[-1]) not in ("0", "1")
     if not isinstance(node, ast.Subscript):
         return False
     bounds = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
     if not isinstance(bounds, ast.Slice) or bounds.step is not None or bounds.lower is None or bounds.upper is None:
         return False
-    match bounds.lower:
+    lower, upper = (_end(file, each, context) for each in (bounds.lower, bounds.upper))
+    match lower:
         case ast.BinOp(left=ast.Name(id=name), op=ast.Sub(), right=width) if name == index:
-            return ast.unparse(bounds.upper) == index and ast.unparse(width) not in ("0", "1")
-    end = bounds.upper if ast.unparse(bounds.lower) == index else None
+            return ast.unparse(upper) == index and ast.unparse(width) not in ("0", "1")
+    end = upper if ast.unparse(lower) == index else None
     return (
         isinstance(end, ast.BinOp)
         and isinstance(end.op, ast.Add)
@@ -133,11 +143,28 @@ def _is_window(node: ast.AST, index: str) -> bool:
     )
 
 
+def _end(file: File, node: ast.expr, context: Context) -> ast.expr:
+    """`i + n` of `end`, where it is assigned that above, and `i` of `start = i`."""
+    made, _ = source(file, node, context)
+    if isinstance(made, ast.BinOp) and isinstance(made.left, ast.Name) and isinstance(made.op, ast.Add):
+        first, _ = source(file, made.left, context)
+        return ast.BinOp(first, made.op, made.right)
+    return made
+
+
+def _slides(file: File, node: ast.Call, context: Context) -> bool:
+    """`series.unfold(0, n, 1)` and `sliding_window_view(series, n)`."""
+    if last_name(node.func) == "unfold" and len(node.args) == 3:
+        return file.constant(node.args[0], context) == 0 and file.constant(node.args[2], context) == 1
+    return file.called(node, context) == "numpy.lib.stride_tricks.sliding_window_view" and len(node.args) == 2
+
+
 def _by_index(cls: Class) -> tuple[File, ast.AST, Context] | None:
     """`__getitem__` that cuts the window which begins at its index."""
     item = cls.find("__getitem__")
     names = list(item.parameters)[1:] if item is not None else []
     if item is None or len(names) != 1 or len(item.file.bindings(names[0], item.inner)) != 1:
         return None
-    cut = next((node for node in walk(item.node) if _is_window(node, names[0])), None)
-    return (item.file, cut, item.inner) if cut is not None else None
+    file, inner = item.file, item.inner
+    cut = next((node for node in walk(item.node) if _is_window(file, inner, node, names[0])), None)
+    return (file, cut, inner) if cut is not None else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mlcheck.lint.sites.model import OPEN
 from mlcheck.lint.sites.scopes import Context
-from mlcheck.lint.sites.unrolled import keys_of, value_for
+from mlcheck.lint.sites.unrolled import entry_of, entry_of_loop, keys_of, value_for
 
 if TYPE_CHECKING:
     from mlcheck.lint.sites.file import File
@@ -95,13 +95,13 @@ def _may_change(file: File, name: str, context: Context, key: str) -> bool:
 def item_in(file: File, node: ast.expr, context: Context, key: str) -> ast.expr | None:
     """`node[key]` of a dictionary written out; None where it has no such key, OPEN where it cannot be told."""
     if isinstance(node, ast.Name) and file.is_mutated(node.id, context) and _may_change(file, node.id, context, key):
-        return OPEN
+        return _filled_in(file, node, context, key)
     found, where = file.value(node, context)
     if isinstance(found, ast.Call) and file.resolve(found.func, where) == "builtins.dict" and not found.args:
         given = {keyword.arg: keyword.value for keyword in found.keywords}
         return OPEN if None in given else given.get(key)
     if isinstance(found, ast.DictComp) and (keys := keys_of(found)):
-        return file.sites.once_of(value_for, (found, key)) if key in keys else None
+        return file.sites.once_of(value_for, entry_of(found, key)) if key in keys else None
     if not isinstance(found, ast.Dict):
         return OPEN
     for name, value in zip(found.keys, found.values, strict=True):
@@ -110,6 +110,18 @@ def item_in(file: File, node: ast.expr, context: Context, key: str) -> ast.expr 
         if name.value == key:
             return value
     return None
+
+
+def _filled_in(file: File, node: ast.Name, context: Context, key: str) -> ast.expr:
+    """`loaders["train"]` of what begins empty and is filled by one line alone: `loaders[split] = ...`, in a loop."""
+    bindings = file.bindings(node.id, context)
+    made, _ = file.value(node, context)
+    begun = (isinstance(made, ast.Dict) and not made.keys) or ast.unparse(made) == "dict()"
+    changes = [each for each in file.walk.mutations.get(node.id, ()) if file.bindings(node.id, each[1]) is bindings]
+    if begun and len(changes) == 1 and isinstance(changes[0][0], ast.Subscript):
+        entry = entry_of_loop(changes[0][0], changes[0][1].node, key)
+        return file.sites.once_of(value_for, entry) if entry is not None else OPEN
+    return OPEN
 
 
 def part_at(file: File, node: ast.Subscript, number: object, context: Context) -> ast.expr | None:

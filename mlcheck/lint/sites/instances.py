@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from mlcheck.lint.nodes import is_attribute, is_none
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.project import Sites
 
@@ -25,6 +26,7 @@ def calls_of_instances(sites: Sites, function: Function, cls: Class) -> Iterator
                         yield call
             if called is function:
                 yield from _calls_of_parts(file, made)
+                yield from _calls_in_stack(file, made)
 
 
 def _calls_of_parts(file: File, made: Call) -> Iterator[Call]:
@@ -43,3 +45,31 @@ def _calls_of_parts(file: File, made: Call) -> Iterator[Call]:
             values = [each.value for _, each in method.cls.attribute(assigned.target.attr)]
             if made.node in values and all(value is made.node or is_none(value) for value in values):
                 yield call
+
+
+def _calls_in_stack(file: File, made: Call) -> Iterator[Call]:
+    """`for layer in self.layers: x = layer(x)`, where `self.layers = nn.ModuleList([Layer(8) for _ in range(6)])`."""
+    stack = made.context.node if made.context.kind == "comprehension" else None
+    if not isinstance(stack, ast.ListComp | ast.GeneratorExp) or stack.elt is not made.node:
+        return
+    for assigned in file.walk.attributes:
+        method, value = file.method_around(assigned.context), assigned.value
+        if method is None or method.cls is None or value is None or not _holds(value, stack):
+            continue
+        if len(method.cls.attribute(assigned.target.attr)) != 1:
+            continue
+        for loop, context in file.walk.loops:
+            around = file.method_around(context)
+            turn = iteration_of(loop) if isinstance(loop, ast.For) else None
+            if turn is None or around is None or around.cls is not method.cls or not isinstance(turn.brought, ast.Name):
+                continue
+            if is_attribute(turn.over, around.receiver, assigned.target.attr):
+                calls = (call for call in file.calls(turn.brought.id) if isinstance(call.node.func, ast.Name))
+                yield from (call for call in calls if any(outer.node is loop for outer in call.context.outwards()))
+
+
+def _holds(value: ast.expr, stack: ast.expr) -> bool:
+    """`nn.ModuleList(stack)`, `nn.ModuleList([*stack])`, or the stack itself."""
+    if isinstance(value, ast.Call) and len(value.args) == 1:
+        value = value.args[0]
+    return value is stack

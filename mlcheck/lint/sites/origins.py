@@ -15,6 +15,8 @@ from mlcheck.lint.sites.latest import reaching
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.records import field, made_of
+from mlcheck.lint.sites.returning import returned
+from mlcheck.lint.sites.returning import returns as returns
 from mlcheck.lint.sites.scopes import Binding, Context
 from mlcheck.lint.sites.written_tables import entries_of
 
@@ -71,13 +73,13 @@ def _step(origin: Origin) -> Iterator[Origin]:
                 yield from _bound(file, binding, item, entered)
     elif isinstance(node, ast.Attribute):
         yield from _attribute(file, node, context, item)
-    elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-        held = file.item_of(node.value, context, node.slice.value)
+    elif isinstance(node, ast.Subscript) and (key := _key(node, entered)) is not None:
+        held = file.item_of(node.value, context, key)
         if held is not None and held is not OPEN:
             yield Origin(file, held, file.value(node.value, context)[1], item)
         elif held is OPEN and isinstance(node.value, ast.Name | ast.Attribute):
             table = Origin(file, node.value, context)
-            yield from (each._replace(item=item) for each in entries_of(table, node.slice.value, _step))
+            yield from (each._replace(item=item) for each in entries_of(table, key, _step))
     elif isinstance(node, ast.IfExp):
         answer = entered.answer(node.test) if entered is not None else None
         arms = [node.body] * (answer is not False) + [node.orelse] * (answer is not True)
@@ -91,6 +93,13 @@ def _step(origin: Origin) -> Iterator[Origin]:
         yield Origin(file, node.elts[item], context, -1, entered)
     elif isinstance(node, ast.Call):
         yield from _call(origin, node)
+
+
+def _key(node: ast.Subscript, entered: Entered | None) -> str | None:
+    """`"train"` of `sets["train"]`, and of `sets[split]` in a function that is given the word."""
+    key = entered.constant(node.slice) if entered is not None and isinstance(node.slice, ast.Name) else None
+    key = node.slice.value if isinstance(node.slice, ast.Constant) else key
+    return key if isinstance(key, str) else None
 
 
 def _is_never_given(file: File, node: ast.expr, context: Context) -> bool:
@@ -132,6 +141,9 @@ def _attribute(file: File, node: ast.Attribute, context: Context, item: int) -> 
     else:
         cls = made_of(file, node.value, context)
         yield from (Origin(*held, item) for held in field(file, node.value, context, node.attr))
+    if cls is not None and (asked := cls.find(node.attr)) is not None and _is_property(asked):
+        yield from (Origin(asked.file, answer, asked.inner, item) for answer in returns(asked))
+    yield from _buffer(cls, node.attr) if cls is not None else ()
     for function, assigned in cls.attribute(node.attr) if cls is not None else ():
         if assigned.value is not None:
             yield Origin(function.file, assigned.value, assigned.context, item)
@@ -139,51 +151,39 @@ def _attribute(file: File, node: ast.Attribute, context: Context, item: int) -> 
             yield Origin(function.file, assigned.unpacked, assigned.context, assigned.item)
 
 
+def _buffer(cls: Class, name: str) -> Iterator[Origin]:
+    """What `self.register_buffer("mask", mask)` keeps under the name."""
+    for base in cls.line:
+        for call in base.file.calls("register_buffer") if name in base.text else ():
+            method = base.file.method_around(call.context)
+            if method is not None and method.cls is base and call.constant("name", 0) == name:
+                given = call.argument("tensor", 1)
+                if given is not None and given is not OPEN:
+                    yield Origin(base.file, given, call.context)
+
+
+def _is_property(method: Function) -> bool:
+    return any(last_name(each) in ("property", "cached_property") for each in method.node.decorator_list)
+
+
 def _call(origin: Origin, node: ast.Call) -> Iterator[Origin]:
     file, _, context, item, entered = origin
     named = file.resolve(node.func, context)
     if isinstance(named, Function):
         through = Entered(named, Call(file, node, context), entered)
-        for returned, where in _returned(named):
-            if not through.leaves_out(returned, where):
-                yield Origin(named.file, returned, named.inner, item, through)
+        for answer, where in returned(named):
+            if not through.leaves_out(answer, where):
+                yield Origin(named.file, answer, named.inner, item, through)
         yield from (Origin(named.file, over, named.inner, -1, through) for over in handed_through(named.nodes))
     elif item < 0:
         last = last_name(node.func)
-        if last in _THROUGH and not isinstance(named, Class):
+        of_itself = last == "map" and isinstance(node.func, ast.Attribute)  # `data.map(tokenize)`
+        if last in _THROUGH and not isinstance(named, Class) and not of_itself:
             yield from (Origin(file, argument, context, -1, entered) for argument in node.args)
         elif last in ("prepare", "to_device", "setup_dataloaders") and len(node.args) == 1:
             yield Origin(file, node.args[0], context)
     elif item < len(node.args) and (named in _GIVES_BACK or getattr(node.func, "attr", "") == "prepare"):
         yield Origin(file, node.args[item], context)
-
-
-def _returned(function: Function) -> list[tuple[ast.expr, Context]]:
-    """What a function returns, with the branch it stands in."""
-    return function.file.sites.once_of(_with_branches, function)
-
-
-def _with_branches(function: Function) -> list[tuple[ast.expr, Context]]:
-    arms: dict[int, list[tuple[ast.If, str]]] = {}
-    todo: list[tuple[list[ast.stmt], list[tuple[ast.If, str]]]] = [(function.node.body, [])]
-    while todo:
-        block, around = todo.pop()
-        for line in block:
-            if isinstance(line, ast.Return):
-                arms[id(line.value)] = around
-            elif isinstance(line, ast.FunctionDef | ast.ClassDef):
-                continue
-            for part in ("body", "orelse", "finalbody"):
-                inner = getattr(line, part, None)
-                if isinstance(inner, list):
-                    todo.append((inner, [*around, (line, part)] if isinstance(line, ast.If) else around))
-    found = []
-    for returned in returns(function):
-        context = function.inner
-        for test, arm in arms.get(id(returned), ()):
-            context = Context("if", test, context, function.inner.scope, arm)
-        found.append((returned, context))
-    return found
 
 
 def given(sites: Sites, function: Function, parameter: str) -> Iterator[Origin]:
@@ -206,9 +206,10 @@ def callers(sites: Sites, function: Function) -> Iterator[Call]:
     """The calls that certainly mean this function; of a constructor, the calls of its class and of its heirs."""
     wanted: Function | Class = function
     name = function.name
-    if name == "__call__" and function.cls is not None:
+    if name in ("__call__", "forward") and function.cls is not None:
         yield from calls_of_instances(sites, function, function.cls)
-        return
+        if name == "__call__":
+            return
     if name == "__init__" and function.cls is not None:
         wanted, name = function.cls, function.cls.name
     yield from sites.once_of(_by_meaning, (sites, name)).get(wanted, ())
@@ -224,16 +225,3 @@ def _by_meaning(asked: tuple[Sites, str]) -> dict[Function | Class, list[Call]]:
             if isinstance(named, Function | Class):
                 found.setdefault(named, []).append(call)
     return found
-
-
-def returns(function: Function) -> Iterator[ast.expr]:
-    """What a function returns, the functions inside it left out."""
-    todo: list[ast.AST] = list(function.node.body)
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.Return) and node.value is not None:
-            yield node.value
-        elif isinstance(node, ast.stmt | ast.excepthandler | ast.match_case) and not isinstance(
-            node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-        ):
-            todo.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr))

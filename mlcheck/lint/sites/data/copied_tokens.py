@@ -6,10 +6,11 @@ import ast
 
 from mlcheck.lint.nodes import before_methods
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.scopes import Context
 
-_COPIES = 3
+_COPIES = 4
+_SAME = ("clone", "copy", "to", "cuda", "squeeze", "detach", "flatten")
 
 
 def given_as_labels(file: File) -> list[tuple[ast.expr, Context]]:
@@ -38,23 +39,33 @@ def given_as_labels(file: File) -> list[tuple[ast.expr, Context]]:
 
 def tokenized_with_padding(file: File, labels: ast.expr, context: Context) -> ast.Call | None:
     """The call of a tokenizer with padding whose `input_ids`, as they are, become the labels."""
-    node, context = source(file, labels, context)
-    if isinstance(node, ast.ListComp) and _copies_rows(node):
-        node, context = source(file, node.generators[0].iter, context)
+    node: ast.expr = labels
     for _ in range(_COPIES):
-        node, context = source(
-            file, before_methods(node, ("clone", "copy", "to", "cuda", "squeeze", "detach")), context
-        )
+        file, node, context = _behind(file, node, context)
+        if isinstance(node, ast.ListComp) and _copies_rows(node):
+            node = node.generators[0].iter
     of_key = isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "'input_ids'"
     if not isinstance(node, ast.Subscript | ast.Attribute) or not (of_key or getattr(node, "attr", "") == "input_ids"):
         return None
-    made, _ = source(file, node.value, context)
-    made = before_methods(made, ("to", "cuda"))
+    _, made, _ = _behind(file, node.value, context)
     if not isinstance(made, ast.Call) or "tok" not in ast.unparse(made.func).lower():
         return None
-    padding = next((word.value for word in made.keywords if word.arg == "padding"), None)
+    padding = next((word.value for word in made.keywords if word.arg in ("padding", "pad_to_max_length")), None)
     padded = isinstance(padding, ast.Constant) and padding.value in (True, "longest", "max_length")
     return made if padded else None
+
+
+def _behind(file: File, node: ast.expr, context: Context) -> tuple[File, ast.expr, Context]:
+    """`ids` of `ids[0].clone()`, and what that name, or a function that returns it, stands for."""
+    node = before_methods(node, _SAME)
+    while isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == 0:
+        node = before_methods(node.value, _SAME)
+    found = origins(file, node, context)
+    return (
+        (found[0].file, before_methods(found[0].node, _SAME), found[0].context)
+        if len(found) == 1
+        else (file, node, context)
+    )
 
 
 def _copies_rows(node: ast.ListComp) -> bool:

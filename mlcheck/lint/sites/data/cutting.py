@@ -29,7 +29,7 @@ def cut_in_two(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | No
                 elif bounds.upper is None and bounds.lower is not None and split in ("val", "test"):
                     tails[ast.unparse(bounds.lower)] = part
     found = next((tails[bound] for bound in heads if bound in tails), None) or _by_choice(around, made, name)
-    found = found or _by_branches(around, made, name)
+    found = found or _by_branches(around, made, name) or _by_indices(around, made, name)
     if found is None or _is_made_again(around, made, found, name):
         return None
     return found
@@ -91,6 +91,16 @@ def _by_branches(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | 
                 if is_name(part.value, name) and split_of_name(target):
                     found[split_of_name(target)] = part
     return next((found[split] for split in ("val", "test") if split in found), None) if "train" in found else None
+
+
+def _by_indices(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | None:
+    """`x[train_index]` and `x[test_index]`."""
+    found: dict[str, ast.Subscript] = {}
+    for part in walk(around):
+        if isinstance(part, ast.Subscript) and part.lineno > (made.end_lineno or made.lineno):
+            if is_name(part.value, name) and isinstance(part.slice, ast.Name | ast.Attribute):
+                found.setdefault(split_of_name(last_name(part.slice)), part)
+    return next((found[split] for split in ("test", "val") if split in found), None) if "train" in found else None
 
 
 def _asks_split(test: ast.expr) -> bool:

@@ -44,13 +44,17 @@ def _scaled_by_itself(node: ast.BinOp) -> ast.expr | None:
     """`x` of `(x - x.mean(0)) / x.std(0)` and of `(x - x.min()) / (x.max() - x.min())`, all rows taken together."""
     match node.left:
         case ast.BinOp(left=data, op=ast.Sub(), right=ast.Call() as low):
-            text = ast.unparse(data)
-            below = _statistics(node.right, text)
-            if _statistics(low, text) == {"mean"} and below == {"std"}:
-                return data
-            if _statistics(low, text) == {"min"} and below == {"max", "min"}:
-                return data
+            return scaled_by(data, low, node.right)
     return None
+
+
+def scaled_by(data: ast.expr, low: ast.expr, scale: ast.expr) -> ast.expr | None:
+    """The data, if what is subtracted from it and what it is divided by are its own statistics."""
+    text = ast.unparse(data)
+    below = _statistics(scale, text)
+    if _statistics(low, text) == {"mean"} and below == {"std"}:
+        return data
+    return data if _statistics(low, text) == {"min"} and below == {"max", "min"} else None
 
 
 def _statistics(node: ast.expr, text: str) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import before_methods
-from mlcheck.lint.sites.data.transforms import name_of, steps_of
+from mlcheck.lint.sites.data.transforms import name_of, steps_of, transforms_of
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import Function
@@ -52,16 +52,34 @@ def _made_of(file: File, node: ast.expr, context: Context) -> list[Origin]:
 def _scales(made: Origin) -> Place | None:
     """Where a picture becomes a tensor of numbers from 0 to 1, if that is how the value came about."""
     call = made.node
+    if isinstance(call, ast.Subscript):
+        return _of_data_set(made, call)
     if not isinstance(call, ast.Call) or not call.args or not _is_picture(made, call.args[0]):
         return None
     if made.name in _CONVERTS:
         return made.file.place(call, made.context)
-    steps = steps_of(Origin(made.file, call.func, made.context, -1, made.entered)) or []
+    return _conversion(steps_of(Origin(made.file, call.func, made.context, -1, made.entered)) or [])
+
+
+def _conversion(steps: list[Origin]) -> Place | None:
+    """Where `ToTensor` is among the steps, if nothing unknown follows it."""
     names = [name_of(step) for step in steps]
     if "ToTensor" not in names or not all(names) or "Lambda" in names[names.index("ToTensor") :]:
         return None
     step = steps[names.index("ToTensor")]
     return step.file.place(step.node, step.context)
+
+
+def _of_data_set(made: Origin, taken: ast.Subscript) -> Place | None:
+    """`image` of `image, label = self.base[i]`, and `self.base[i][0]`, where `self.base` is a public data set."""
+    first = made.item == 0
+    if isinstance(taken.slice, ast.Constant) and taken.slice.value == 0 and isinstance(taken.value, ast.Subscript):
+        taken, first = taken.value, True
+    data = origins(made.file, taken.value, made.context, made.entered) if first else []
+    if not data or not all(each.name.startswith("torchvision.datasets.") for each in data):
+        return None
+    places = [_conversion(transforms_of(each) or []) for each in data]
+    return places[0] if None not in places else None
 
 
 def _is_picture(near: Origin, node: ast.expr) -> bool:

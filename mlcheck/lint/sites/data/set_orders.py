@@ -15,11 +15,20 @@ from mlcheck.lint.sites.scopes import Context
 
 if TYPE_CHECKING:
     from mlcheck.lint.sites.file import File
+    from mlcheck.lint.sites.model import Class
 
 _DEPTH = 6
-_MAKES_STRINGS = ("split", "rsplit", "splitlines", "lower", "upper", "strip", "read", "readlines", "word_tokenize")
+_MAKES_STRINGS = frozenset(
+    [
+        *("split", "rsplit", "splitlines", "lower", "upper", "strip", "read", "readlines", "word_tokenize"),
+        *("listdir", "glob", "iglob", "rglob", "iterdir", "basename", "dirname", "join", "DictReader"),
+    ]
+)
 _MAKES_NUMBERS = ("int", "float", "len", "ord", "hash", "range", "tolist")
 _GROWS = ("append", "extend", "add", "update")
+
+
+_Standing = tuple[ast.expr, Context]
 
 
 class Ordered(NamedTuple):
@@ -37,13 +46,12 @@ def by_set(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) ->
         value, where = source(file, node, context) if isinstance(node, ast.Name) else file.value(node, context)
         if value is node:
             return None
-        if _is_empty_set(value) and isinstance(node, ast.Name):
-            grown = _grown(file, node.id, context)
-            return Ordered(value, where) if _are_strings(file, grown, context) else None
+        if _is_empty_set(value):
+            return Ordered(value, where) if _are_strings(file, _grown(file, node, context)) else None
         return by_set(file, value, where, depth - 1)
     match node:
         case ast.SetComp() | ast.Call(func=ast.Name(id="set"), args=[_]):
-            return Ordered(node, context) if _are_strings(file, [node], context) else None
+            return Ordered(node, context) if _are_strings(file, [(node, context)]) else None
         case ast.Call(func=ast.Name(id="list" | "tuple"), args=[inner]):
             return by_set(file, inner, context, depth)
         case ast.ListComp(generators=[loop]) | ast.GeneratorExp(generators=[loop]):
@@ -57,16 +65,28 @@ def _is_empty_set(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and last_name(node.func) == "set" and not node.args
 
 
-def _grown(file: File, name: str, context: Context) -> list[ast.expr]:
+def _grown(file: File, node: ast.Name | ast.Attribute, context: Context) -> list[_Standing]:
     """What is put into a collection: the arguments of its `add`, `update`, `append` and `extend`."""
-    bindings = file.bindings(name, context)
-    calls = (call for call in file.calls(*_GROWS) if isinstance(call.owner, ast.Name) and call.owner.id == name)
-    return [call.node.args[0] for call in calls if call.node.args and file.bindings(name, call.context) is bindings]
+    calls = [call for call in file.calls(*_GROWS) if call.node.args and call.owner is not None]
+    if isinstance(node, ast.Name):
+        bindings = file.bindings(node.id, context)
+        named = (call for call in calls if isinstance(call.owner, ast.Name) and call.owner.id == node.id)
+        own = [call for call in named if file.bindings(node.id, call.context) is bindings]
+    else:
+        here, name = file.method_around(context), ast.unparse(node)
+        own = [call for call in calls if here is not None and _in_class(file, call.context) is here.cls]
+        own = [call for call in own if call.owner is not None and ast.unparse(call.owner) == name]
+    return [(call.node.args[0], call.context) for call in own]
 
 
-def _are_strings(file: File, made_of: list[ast.expr], context: Context) -> bool:
+def _in_class(file: File, context: Context) -> Class | None:
+    method = file.method_around(context)
+    return method.cls if method is not None else None
+
+
+def _are_strings(file: File, made_of: list[_Standing]) -> bool:
     """Whether text is taken apart on the way to the items, and nothing makes numbers of it."""
-    called = {last_name(call.func) for part in _origins(file, made_of, context) for call in _calls(part)}
+    called = {last_name(call.func) for part in _origins(file, made_of) for call in _calls(part)}
     return not called.isdisjoint(_MAKES_STRINGS) and called.isdisjoint(_MAKES_NUMBERS)
 
 
@@ -74,15 +94,19 @@ def _calls(part: ast.expr) -> Iterator[ast.Call]:
     return (node for node in walk(part) if isinstance(node, ast.Call))
 
 
-def _origins(file: File, made_of: list[ast.expr], context: Context) -> Iterator[ast.expr]:
-    """The expressions, and those that their names were given or filled with."""
+def _origins(file: File, made_of: list[_Standing]) -> Iterator[ast.expr]:
+    """The expressions, and those that their names and the attributes of `self` were given or filled with."""
     todo, names = list(made_of), set[str]()
     while todo:
-        part = todo.pop()
+        part, around = todo.pop()
         yield part
         for node in walk(part):
-            if isinstance(node, ast.Name) and node.id not in names:
-                names.add(node.id)
-                values = [bound.value for bound in file.bindings(node.id, context)]
-                todo += [value for value in values if isinstance(value, ast.expr)]
-                todo += _grown(file, node.id, context)
+            if not isinstance(node, ast.Name | ast.Attribute) or ast.unparse(node) in names:
+                continue
+            names.add(ast.unparse(node))
+            if isinstance(node, ast.Name):
+                bound = file.bindings(node.id, around)
+                todo += [(each.value, each.context) for each in bound if isinstance(each.value, ast.expr)]
+                todo += _grown(file, node, around)
+            elif (held := file.held(node, around)) is not None:
+                todo += [held, *_grown(file, node, around)]

@@ -24,11 +24,15 @@ _INPUT = pattern(
 )
 _SUPERVISED = pattern(r"label|target|cross_entropy|CrossEntropy|mse_loss|MSELoss|accuracy|classif")
 _SAME = pattern(r"seed|getstate|get_state|RandomState|default_rng|generator")
+_GENERATORS = ("numpy.random.RandomState", "numpy.random.default_rng", "random.Random")
 
 
 class _Shuffle(NamedTuple):
+    """What a call puts into random order. `by`: the generator it asks, where the function makes that itself."""
+
     name: str
     call: Call
+    by: ast.expr | None = None
 
 
 class ShuffledApart(NamedTuple):
@@ -46,11 +50,17 @@ def shuffled_apart(sites: Sites) -> Iterator[ShuffledApart]:
         drawing = {function for function in file.functions if _gives_shuffled(function)}
         for scope, context in file.scopes():
             text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
-            if not _SAME.search(text):
-                yield from _pairs(list(_shuffles(file, context, drawing)))
+            found, may_agree = list(_shuffles(file, context, drawing)), _SAME.search(text) is not None
+            for generator in dict.fromkeys(each.by for each in found):
+                if generator is not None or not may_agree:
+                    yield from _pairs([each for each in found if each.by is generator])
 
 
 def _pairs(shuffles: list[_Shuffle]) -> Iterator[ShuffledApart]:
+    orders: dict[int, set[str]] = {}
+    for each in shuffles:
+        orders.setdefault(id(each.call.node), set()).add(_kind(each.name))
+    shuffles = [each for each in shuffles if not {"input", "target"} <= orders[id(each.call.node)]]
     for number, first in enumerate(shuffles):
         for second in shuffles[number + 1 :]:
             kinds = [_kind(first.name), _kind(second.name)]
@@ -75,25 +85,36 @@ def _shuffles(file: File, context: Context, drawing: set[Function]) -> Iterator[
     for call in file.calls("shuffle", "randperm", "permutation", *sorted(names)):
         if file.function_around(call.context) is not file.function_around(context):
             continue
-        called = file.called(call.node, call.context)
+        called, by = file.called(call.node, call.context), _generator(call)
         given = call.node.args[0] if call.node.args else None
         shuffled = called in (*_IN_PLACE, "numpy.random.permutation") or (
             file.resolve(call.node.func, call.context) in drawing and len(call.node.args) == 1
         )
-        if shuffled and isinstance(given, ast.Name):
-            yield _Shuffle(given.id, call)
-        elif called in _ORDERS and (owner := _indexed_by(file, call)):
-            yield _Shuffle(owner, call)
+        if (shuffled or by is not None) and isinstance(given, ast.Name):
+            yield _Shuffle(given.id, call, by)
+        elif called in _ORDERS or by is not None:
+            yield from (_Shuffle(owner, call, by) for owner in _indexed_by(file, call))
 
 
-def _indexed_by(file: File, order: Call) -> str:
-    """`x` of `x[torch.randperm(n)]`, where the order is drawn right there."""
+def _generator(call: Call) -> ast.expr | None:
+    """What makes `rng` of `rng.permutation(n)`, once and outside of any loop around the call."""
+    if not isinstance(call.owner, ast.Name):
+        return None
+    made, where = source(call.file, call.owner, call.context)
+    again = call.loops[:1] != Call(call.file, call.node, where).loops[:1]
+    return made if call.file.called(made, where) in _GENERATORS and not again else None
+
+
+def _indexed_by(file: File, order: Call) -> Iterator[str]:
+    """`x` of `x[torch.randperm(n)]`, where the order is drawn right there or kept under a name."""
     function = order.function
     nodes = function.nodes if function is not None else walk(file.module.source.tree)
     for node in nodes:
-        if isinstance(node, ast.Subscript) and node.slice is order.node:
-            return last_name(node.value)
-    return ""
+        if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
+            continue
+        drawn = source(file, node.slice, order.context)[0] if isinstance(node.slice, ast.Name) else node.slice
+        if drawn is order.node:
+            yield last_name(node.value)
 
 
 def _gives_shuffled(function: Function) -> bool:

@@ -10,7 +10,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.entering import Entered
 from mlcheck.lint.sites.guards import own_attribute
-from mlcheck.lint.sites.model import OPEN, Call, Class, Function
+from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.origins import Origin, origins
 
 _DEPTH = 4
@@ -100,13 +100,7 @@ def _called_per_sample(cls: Class, names: list[str]) -> list[str]:
 
 def steps_of(transform: Origin) -> list[Origin] | None:
     """The steps of a transform, `Compose` unfolded; None where it may be one of several or is not known."""
-    node = _entry(transform)
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-        item = transform.file.item_of(node.value, transform.context, node.slice.value)
-        if item is not None and item is not OPEN:
-            _, context = transform.file.value(node.value, transform.context)
-            node, transform = item, Origin(transform.file, item, context)
-    found = origins(transform.file, node, transform.context, transform.entered)
+    found = origins(transform.file, transform.node, transform.context, transform.entered)
     if len(found) != 1 or not found[0].name.startswith(_SPACES):
         return None
     origin = found[0]
@@ -117,15 +111,6 @@ def steps_of(transform: Origin) -> list[Origin] | None:
     if listed is None:
         return None
     return _listed(origin, listed) or None
-
-
-def _entry(transform: Origin) -> ast.expr:
-    """`PIPELINES[mode]` in a function that is given the mode as a word: the entry by that word."""
-    node, entered = transform.node, transform.entered
-    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Name) or entered is None:
-        return node
-    key = entered.constant(node.slice)
-    return ast.copy_location(ast.Subscript(node.value, ast.Constant(key)), node) if isinstance(key, str) else node
 
 
 def _listed(origin: Origin, listed: ast.expr, depth: int = _DEPTH) -> list[Origin]:

@@ -47,24 +47,36 @@ def told_scores(sites: Sites) -> Iterator[Told]:
 def _choices(method: Function) -> Iterator[tuple[ast.Compare, str, str]]:
     """`elif score < self.best + delta: self.counter += 1 ... else: self.best = score`, of a parameter `score`."""
     for node in method.all(ast.If):
-        compare = node.test
-        if not isinstance(compare, ast.Compare) or len(compare.ops) != 1:
+        parts = node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]  # `best is None or ...`
+        for compare in parts:
+            if isinstance(compare, ast.Compare) and len(compare.ops) == 1:
+                yield from _choice(method, node, compare)
+
+
+def _choice(method: Function, node: ast.If, compare: ast.Compare) -> Iterator[tuple[ast.Compare, str, str]]:
+    rises = isinstance(compare.ops[0], ast.Gt | ast.GtE)
+    if not rises and not isinstance(compare.ops[0], ast.Lt | ast.LtE):
+        return
+    for score, best, higher in (
+        (compare.left, compare.comparators[0], rises),
+        (compare.comparators[0], compare.left, not rises),
+    ):
+        kept = _kept(best)
+        if not isinstance(score, ast.Name) or kept is None or not _is_as_given(method, score.id):
             continue
-        rises = isinstance(compare.ops[0], ast.Gt | ast.GtE)
-        if not rises and not isinstance(compare.ops[0], ast.Lt | ast.LtE):
+        if not is_attribute(kept, method.receiver, kept.attr) or "best" not in kept.attr:
             continue
-        for score, best, higher in (
-            (compare.left, compare.comparators[0], rises),
-            (compare.comparators[0], compare.left, not rises),
-        ):
-            kept = _kept(best)
-            if not isinstance(score, ast.Name) or kept is None or not _is_as_given(method, score.id):
-                continue
-            if not is_attribute(kept, method.receiver, kept.attr) or "best" not in kept.attr:
-                continue
-            better, worse = (_keeps(arm, kept, score.id) for arm in (node.body, node.orelse))
-            if better != worse and any(map(_waits, node.orelse if better else node.body)):
-                yield compare, score.id, "higher" if higher == better else "lower"
+        otherwise = node.orelse or _rest(method, node)
+        better, worse = (_keeps(arm, kept, score.id) for arm in (node.body, otherwise))
+        if better != worse and any(map(_waits, otherwise if better else node.body)):
+            yield compare, score.id, "higher" if higher == better else "lower"
+
+
+def _rest(method: Function, node: ast.If) -> list[ast.stmt]:
+    """What is left of the method where the branch does not return from it."""
+    body = method.node.body
+    returns = isinstance(node.body[-1], ast.Return)
+    return body[body.index(node) + 1 :] if returns and node in body else []
 
 
 def _kept(best: ast.expr) -> ast.Attribute | None:
@@ -81,13 +93,17 @@ def _is_as_given(method: Function, name: str) -> bool:
 
 
 def _keeps(arm: list[ast.stmt], kept: ast.Attribute, score: str) -> bool:
-    return any(
-        isinstance(node, ast.Assign)
-        and any(ast.unparse(target) == ast.unparse(kept) for target in node.targets)
-        and is_name(node.value, score)
-        for line in arm
-        for node in walk(line)
-    )
+    pairs = [pair for line in arm for node in walk(line) if isinstance(node, ast.Assign) for pair in _pairs(node)]
+    return any(ast.unparse(target) == ast.unparse(kept) and is_name(value, score) for target, value in pairs)
+
+
+def _pairs(line: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What gets what, in `a = b = x` and in `a, b = x, y`."""
+    for target in line.targets:
+        if isinstance(target, ast.Tuple) and isinstance(line.value, ast.Tuple):
+            yield from zip(target.elts, line.value.elts, strict=False)
+        else:
+            yield target, line.value
 
 
 def _waits(line: ast.stmt) -> bool:

@@ -16,7 +16,7 @@ def begun(nodes: Iterable[ast.AST], wanted: Collection[str]) -> Begun:
     lines: dict[str, list[int]] = {}
     for node in nodes:
         for name in _names(node.targets) if isinstance(node, ast.Assign) else ():
-            if name in wanted and isinstance(node, ast.Assign) and not loads(node.value, name):
+            if name in wanted and isinstance(node, ast.Assign) and not _reads(node.value, name):
                 lines.setdefault(name, []).append(node.lineno)
     return {name: sorted(those) for name, those in lines.items()}
 
@@ -25,8 +25,12 @@ def _names(targets: Sequence[ast.expr]) -> Iterator[str]:
     for target in targets:
         if isinstance(target, ast.Tuple | ast.List):
             yield from _names(target.elts)
-        elif isinstance(target, ast.Name):
-            yield target.id
+        elif isinstance(target, ast.Name | ast.Attribute | ast.Subscript):
+            yield ast.unparse(target)
+
+
+def _reads(value: ast.expr, name: str) -> bool:
+    return loads(value, name) if name.isidentifier() else name in ast.unparse(value)
 
 
 def stretch(lines: Begun, name: str, line: int) -> int:

@@ -77,9 +77,12 @@ def true_for(mask: Origin, numbers: bool = False, depth: int = _DEPTH) -> str:
 
 
 def _only_adds_dimensions(node: ast.Subscript) -> bool:
-    """`x[:, None, None, :]`."""
+    """`x[:, None, None, :]`; of as many places, `x[:, :, :n, :n]`."""
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    return all(is_none(part) or (isinstance(part, ast.Slice) and part.lower is part.upper is None) for part in parts)
+    slices = [part for part in parts if isinstance(part, ast.Slice)]
+    ends = {ast.unparse(part.upper) for part in slices if part.upper is not None}
+    plain = all(part.lower is None and part.step is None for part in slices)
+    return plain and len(ends) < 2 and all(is_none(part) or part in slices for part in parts)
 
 
 def _is_padded(here: Origin, node: ast.Call) -> bool:

@@ -120,8 +120,13 @@ def holds_parameters(file: File, node: ast.expr, context: Context, depth: int = 
 
 
 def _collected(file: File, starred: ast.Starred, context: Context) -> Iterator[ast.expr]:
-    """What is put into the list of `nn.Sequential(*layers)` in the same function: `layers += [nn.Linear(3, 4)]`."""
+    """What is put into the list of `nn.Sequential(*layers)` in the same function: `layers += [nn.Linear(3, 4)]`.
+
+    Of a part, `*layers[:-1]`, as well.
+    """
     name, function = starred.value, file.function_around(context)
+    if isinstance(name, ast.Subscript) and isinstance(name.slice, ast.Slice):
+        name = name.value
     if not isinstance(name, ast.Name) or function is None or name.id in function.parameters:
         return
     for node in function.nodes:

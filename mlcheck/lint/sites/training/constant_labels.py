@@ -6,6 +6,7 @@ import ast
 
 from mlcheck.lint.nodes import before_methods, is_name, last_name, walk
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.scopes import Context
 
 _MOVES = ("to", "cuda", "type_as", "float", "expand_as", "unsqueeze", "squeeze", "view", "detach", "requires_grad_")
@@ -18,8 +19,10 @@ def constant_label(file: File, node: ast.expr, context: Context) -> str:
     """`one` for `torch.ones(n, 1)`, `zero` for `label.fill_(0.0)`; "" where it is neither, or not certain."""
     if _is_written_to(file, node, context):
         return ""
-    node, context = file.value(before_methods(node, _MOVES), context)
-    node = before_methods(node, _MOVES)
+    found = origins(file, before_methods(node, _MOVES), context)
+    if len(found) != 1:
+        return ""
+    file, node, context = found[0].file, before_methods(found[0].node, _MOVES), found[0].context
     while isinstance(node, ast.Call) and last_name(node.func) == "Variable" and node.args:
         node = before_methods(node.args[0], _MOVES)
     value = _value(file, node, context)

@@ -23,6 +23,9 @@ _NUMBERS = frozenset(
     f"torch.{name}" for name in ("zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "tensor", "as_tensor")
 )
 
+_SAME_MODULE = ("to", "cuda", "eval", "train", "float", "requires_grad_")
+_DEPTH = 2
+
 Spots = Collection[tuple[str, int, int]]
 
 
@@ -68,7 +71,7 @@ def _sums(file: File, loss: ast.Name, call: Call) -> Iterator[tuple[ast.expr, Co
 
 
 def _told(file: File, text: str, value: ast.expr, context: Context, severed: Spots) -> Iterator[Term]:
-    terms = list(_terms(value))
+    terms = list(_terms(file, value, context))
     cuts = {term.id: _cut(file, term, context, severed) for term in terms if isinstance(term, ast.Name)}
     live = [term for term in terms if cuts.get(last_name(term)) is None and not _is_constant(term)]
     if any(isinstance(node, ast.Attribute) and node.attr in (*_CUTS, "data") for node in ast.walk(value)):
@@ -87,10 +90,21 @@ def _quiet_call(file: File, term: ast.expr, context: Context) -> Place | None:
     call, where = (made.value, made.context) if made is not None else (term, context)
     if not isinstance(call, ast.Call):
         return None
-    named = _run_by(file, call, where)
-    if named is None or "set_grad_enabled" in named.text or "enable_grad" in named.text or not _asks_network(named):
-        return None
-    return file.place(call, where) if _is_decorated(named) or _reads_without_gradients(named) else None
+    return file.place(call, where) if _is_quiet(file, call, where) else None
+
+
+def _is_quiet(file: File, call: ast.Call, context: Context, depth: int = _DEPTH) -> bool:
+    """Whether what is called asks a network without gradients, or hands what it is given to nothing but such calls."""
+    named = _run_by(file, call, context)
+    if named is None or "set_grad_enabled" in named.text or "enable_grad" in named.text:
+        return False
+    if _is_decorated(named) or _reads_without_gradients(named):
+        return _asks_network(named)
+    given = set(named.parameters) - {named.receiver}
+    reads = {id(node) for node in named.all(ast.Name) if node.id in given and isinstance(node.ctx, ast.Load)}
+    calls = [node for node in named.all(ast.Call) if any(id(arg) in reads for arg in node.args)] if depth else []
+    handed = {id(arg) for node in calls for arg in node.args}
+    return bool(calls) and reads <= handed and all(_is_quiet(named.file, c, named.inner, depth - 1) for c in calls)
 
 
 def _run_by(file: File, call: ast.Call, context: Context) -> Function | None:
@@ -99,7 +113,7 @@ def _run_by(file: File, call: ast.Call, context: Context) -> Function | None:
     if isinstance(named, Function):
         return named
     found = origins(file, call.func, context)
-    node = found[0].node if len(found) == 1 else None
+    node = before_methods(found[0].node, _SAME_MODULE) if len(found) == 1 else None
     cls = found[0].file.resolve(node.func, found[0].context) if isinstance(node, ast.Call) else None
     return cls.find("forward") if isinstance(cls, Class) else None
 
@@ -137,7 +151,7 @@ def _asks_network(function: Function) -> bool:
     own = set(function.parameters)
     for node in function.all(ast.Call):
         func = node.func
-        if isinstance(func, ast.Name) and func.id in own:
+        if isinstance(func, ast.Name) and (func.id in own or _is_of_stack(function, func)):
             return True
         if isinstance(func, ast.Attribute) and is_name(func.value, function.receiver):
             if function.cls is not None and function.cls.find(func.attr) is None:
@@ -145,23 +159,40 @@ def _asks_network(function: Function) -> bool:
     return False
 
 
-def _terms(node: ast.expr) -> Iterator[ast.expr]:
+def _is_of_stack(function: Function, layer: ast.Name) -> bool:
+    """`for layer in self.layers: x = layer(x)`."""
+    bound = function.file.bindings(layer.id, function.inner)
+    loops = (turn.node for turn in bound if isinstance(turn.node, ast.For))
+    over = (node for loop in loops for node in ast.walk(loop.iter) if isinstance(node, ast.Attribute))
+    return any(is_name(node.value, function.receiver) for node in over)
+
+
+def _terms(file: File, node: ast.expr, context: Context) -> Iterator[ast.expr]:
     """What is added up, without the constants that it is multiplied by or divided by."""
     match node:
         case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
-            yield from _terms(left)
-            yield from _terms(right)
+            yield from _terms(file, left, context)
+            yield from _terms(file, right, context)
         case ast.UnaryOp(op=ast.USub(), operand=inner):
-            yield from _terms(inner)
+            yield from _terms(file, inner, context)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            if _is_constant(left):
-                yield from _terms(right)
-            elif _is_constant(right):
-                yield from _terms(left)
+            if _is_constant(left) or _is_number(file, left, context):
+                yield from _terms(file, right, context)
+            elif _is_constant(right) or _is_number(file, right, context):
+                yield from _terms(file, left, context)
         case ast.BinOp(left=left, op=ast.Div(), right=right) if _is_constant(right):
-            yield from _terms(left)
+            yield from _terms(file, left, context)
         case _:
             yield node
+
+
+def _is_number(file: File, node: ast.expr, context: Context) -> bool:
+    """A name that holds a number, or does so unless the function is given another one."""
+    found = origins(file, node, context) if isinstance(node, ast.Name | ast.Attribute) else []
+    function = file.function_around(context)
+    default = function.parameters.get(node.id) if function is not None and isinstance(node, ast.Name) else None
+    values = [each.node for each in found if each.node is not node] + [default] * (default is not None)
+    return bool(values) and all(isinstance(v, ast.Constant) and isinstance(v.value, int | float) for v in values)
 
 
 def _is_constant(node: ast.expr) -> bool:
