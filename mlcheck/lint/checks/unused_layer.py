@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, walk
-from mlcheck.lint.sites import Class, Function
-from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, module_classes, text_of
-from mlcheck.lint.sites.layers.named_elsewhere import is_named_elsewhere
+from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
+from mlcheck.lint.sites.fetching import SETTINGS
+from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, makes_dropout, module_classes, text_of
+from mlcheck.lint.sites.layers.named_elsewhere import heirs_of, is_named_elsewhere
 from mlcheck.lint.sites.layers.unread_results import unread_results
 from mlcheck.lint.words import occurrences
 
@@ -26,14 +27,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             help=f"read `{unread}`, or remove the call",
         )
     for cls in classes:
-        forward = cls.find("forward")
-        if cls.libraries != {MODULE} or forward is None or _does_nothing(forward):
+        if cls.libraries != {MODULE} or not _runs(facts.sites, cls):
             continue
         text = text_of(cls)
         layers = [
             (name, *assigned[0])
             for name, assigned in cls.attributes.items()
-            if len(assigned) == 1 and _is_once(name, text) and assigned[0][1].value is not None and "dummy" not in name
+            if len(assigned) == 1 and assigned[0][1].value is not None and "dummy" not in name
+            if _is_once(name, text) or _is_unread_dropout(cls, name, assigned[0][1])
         ]
         if not layers or any(word in _without_initialising(cls, text) for word in _ANY):
             continue
@@ -41,18 +42,42 @@ def check(facts: Facts) -> Iterator[Finding]:
             assert assigned.value is not None
             if isinstance(assigned.node, ast.Assign) and len(assigned.node.targets) > 1:
                 continue  # `self.head = self.fc = nn.Linear(8, 2)`: it has another name
-            if not holds_parameters(cls.file, assigned.value, assigned.context):
+            drops = makes_dropout(cls.file, assigned.value, assigned.context)
+            if not drops and not holds_parameters(cls.file, assigned.value, assigned.context):
                 continue
             if is_named_elsewhere(facts.sites, cls, name) or _is_for_loading(function):
                 continue
             lost, more = "its weights get no gradient", "; DistributedDataParallel stops at such parameters"
-            if _wraps(assigned.value, function):
+            if drops:
+                lost, more = "nothing is dropped out, whatever rate is asked for", ""
+            elif _wraps(assigned.value, function):
                 lost, more = "if the layers in it are called, then without it", ""
             yield Finding(
                 f"`self.{name}` is made here and never used: {lost}",
                 function.place(assigned.node).location,
                 help=f"call it in `forward`, or remove it{more}",
             )
+
+
+def _runs(sites: Sites, cls: Class) -> bool:
+    """Whether it has a `forward` that does something, or is the base of such a class."""
+    forward = cls.find("forward")
+    if forward is None:
+        return any(heir.libraries == {MODULE} and heir.find("forward") is not None for heir in heirs_of(sites, cls))
+    return not _does_nothing(forward)
+
+
+def _is_unread_dropout(cls: Class, name: str, assigned: AttributeSet) -> bool:
+    """The same of a layer of dropout, which often is called as the argument is that tells its rate."""
+    assert assigned.value is not None
+    if "rop" not in ast.unparse(assigned.value) or not makes_dropout(cls.file, assigned.value, assigned.context):
+        return False
+    return not any(
+        node.attr == name and isinstance(node.ctx, ast.Load) and last_name(node.value) not in SETTINGS
+        for base in cls.line
+        for method in base.methods.values()
+        for node in method.all(ast.Attribute)
+    )
 
 
 def _does_nothing(function: Function) -> bool:
