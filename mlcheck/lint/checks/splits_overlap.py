@@ -14,6 +14,7 @@ from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.data.all_nodes import unmasked
 from mlcheck.lint.sites.data.drawn_past import drawn_past
 from mlcheck.lint.sites.data.hand_folds import cuts
+from mlcheck.lint.sites.data.mirrored_slices import mirrored_slices
 from mlcheck.lint.sites.data.redrawn_split import redrawn
 from mlcheck.lint.sites.data.same_part import held_out_of_training, trained_on_held_out_part
 from mlcheck.lint.sites.data.split_again import split_again
@@ -50,6 +51,15 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _of_same_part(facts)
     yield from chain(unmasked(facts.sites), trained_on_held_out(facts.sites))
+    for cut in mirrored_slices(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            f"`{ast.unparse(cut.held)}` and `{ast.unparse(cut.learnt)}` share all but their ends: "
+            "most of what is held out is trained on",
+            cut.file.place(cut.held, cut.context).location,
+            help="let one part begin where the other ends",
+            related=(cut.file.place(cut.learnt, cut.context).location,),
+        )
     for past in drawn_past(facts.sites):
         facts.sites.seen[LOOKS_AT] += 1
         yield Finding(
