@@ -257,10 +257,8 @@ def split_of_name(name: str) -> str:
     if any(word in ("train", "training", "trn") or word.startswith("train") for word in words):
         return "train"
     for word in words:
-        if word in _EVALUATION:
-            return _EVALUATION[word]
-        if word == "validate" and words[-1] in _BATCHES:
-            return "val"
+        if word in _EVALUATION or (word == "validate" and words[-1] in _BATCHES):
+            return _EVALUATION.get(word, "val")
         for stem in ("test", "valid", "val"):
             if word.startswith(stem) and word[len(stem) :] in _BATCHES:
                 return _EVALUATION[stem]
