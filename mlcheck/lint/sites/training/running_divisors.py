@@ -75,14 +75,13 @@ def _loss_of(call: Call) -> ast.expr | None:
     node = call.node.args[0] if call.node.args else call.owner
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "scale":
         node = node.args[0] if node.args else None
-    for outer in call.context.outwards() if isinstance(node, ast.Name) else ():
+    if not isinstance(node, ast.Name):
+        return node
+    for outer in call.context.outwards():
         for item in outer.node.items if isinstance(outer.node, ast.With) else ():
             made = item.context_expr
-            if (
-                isinstance(made, ast.Call)
-                and last_name(made.func) == "scale_loss"
-                and is_name(item.optional_vars, node.id)
-            ):
+            scales = isinstance(made, ast.Call) and last_name(made.func) == "scale_loss"
+            if isinstance(made, ast.Call) and scales and is_name(item.optional_vars, node.id):
                 return made.args[0] if made.args else None
     return node
 
@@ -97,7 +96,9 @@ def _factors(node: ast.expr) -> Iterator[ast.expr]:
 def _shrinking(call: Call, loss: ast.expr | None) -> Iterator[ast.AugAssign]:
     """`loss /= n` above the backward pass, in the same loop or function."""
     around = call.loops[0].node if call.loops else call.function.node if call.function is not None else None
-    for line in walk(around) if around is not None and isinstance(loss, ast.Name) else ():
+    if around is None or not isinstance(loss, ast.Name):
+        return
+    for line in walk(around):
         match line:
             case ast.AugAssign(target=ast.Name(id=name), op=ast.Div()) if name == loss.id:
                 if line.lineno < call.node.lineno:
