@@ -10,7 +10,7 @@ from mlcheck.lint.nodes import assigned, is_name, last_name, loads, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops, straight
 from mlcheck.lint.sites.evaluation.begun_anew import begun_anew
 from mlcheck.lint.sites.evaluation.doubled import doubled
-from mlcheck.lint.sites.evaluation.dropped_sums import dropped_sums
+from mlcheck.lint.sites.evaluation.dropped_sums import dropped_sums, unread_sums
 from mlcheck.lint.sites.evaluation.last_batch_metrics import last_alone, metrics_of_last_batch
 from mlcheck.lint.sites.evaluation.overwritten_results import overwritten_results
 from mlcheck.lint.sites.iteration import iteration_of
@@ -49,6 +49,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             loop.file.place(thrown, loop.context).location,
             help=f"divide the sum: `{ast.unparse(sum_.target)} /= ...`",
             related=(loop.file.place(sum_, loop.context).location,),
+        )
+    for loop, added, told in unread_sums(facts.sites):
+        kept = ast.unparse(added.target if isinstance(added, ast.AugAssign) else added.func).removesuffix(".append")
+        yield Finding(
+            f"`{ast.unparse(told.left)}` is of the last batch alone, and nothing reads what is gathered in `{kept}`",
+            loop.file.place(told, loop.context).location,
+            help=f"divide the sum: `{kept}`",
+            related=(loop.file.place(added, loop.context).location,),
         )
     for file in facts.sites.mentioning(["+", ".append("]):
         for loop in for_loops(file) if "torch" in file.text else ():
