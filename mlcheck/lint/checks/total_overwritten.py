@@ -50,13 +50,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             help=f"divide the sum: `{ast.unparse(sum_.target)} /= ...`",
             related=(loop.file.place(sum_, loop.context).location,),
         )
-    for loop, added, told in unread_sums(facts.sites):
-        kept = ast.unparse(added.target if isinstance(added, ast.AugAssign) else added.func).removesuffix(".append")
+    for loop, gathered, told in unread_sums(facts.sites):
+        kept = ast.unparse(gathered.target if isinstance(gathered, ast.AugAssign) else gathered.func).removesuffix(".append")
         yield Finding(
             f"`{ast.unparse(told.left)}` is of the last batch alone, and nothing reads what is gathered in `{kept}`",
             loop.file.place(told, loop.context).location,
             help=f"divide the sum: `{kept}`",
-            related=(loop.file.place(added, loop.context).location,),
+            related=(loop.file.place(gathered, loop.context).location,),
         )
     for file in facts.sites.mentioning(["+", ".append("]):
         for loop in for_loops(file) if "torch" in file.text else ():
