@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import before_methods, is_name, last_name, loads, walk
+from mlcheck.lint.nodes import before_methods, dotted, is_name, last_name, loads, walk
 from mlcheck.lint.sites import Call, Class, Sites
 from mlcheck.lint.sites.data.cutting import cut_in_two, kept_rows
 from mlcheck.lint.sites.data.folds import held_out_by_fold
@@ -112,9 +112,9 @@ def _cut_later(fit: Call) -> ast.Subscript | None:
     whole = around(fit)
     made = next((n for n in walk(whole) if isinstance(n, ast.Assign) and _is_transformed(n.value, fit.node)), None)
     target = made.targets[0] if made is not None else None
-    if made is None or not isinstance(target, ast.Name):
+    if made is None or target is None or not dotted(target):
         return None
-    return next(filter(None, (cut_in_two(whole, *kept) for kept in kept_rows(whole, made, target.id))), None)
+    return next(filter(None, (cut_in_two(whole, *kept) for kept in kept_rows(whole, made, dotted(target)))), None)
 
 
 def _is_transformed(value: ast.expr, fit: ast.Call) -> bool:
