@@ -51,9 +51,11 @@ def check(facts: Facts) -> Iterator[Finding]:
             related=(loop.file.place(sum_, loop.context).location,),
         )
     for loop, gathered, told in unread_sums(facts.sites):
-        kept = ast.unparse(gathered.target if isinstance(gathered, ast.AugAssign) else gathered.func).removesuffix(".append")
+        kept = ast.unparse(gathered.target if isinstance(gathered, ast.AugAssign) else gathered.func).removesuffix(
+            ".append"
+        )
         yield Finding(
-            f"`{ast.unparse(told.left)}` is of the last batch alone, and nothing reads what is gathered in `{kept}`",
+            f"`{ast.unparse(told.left)}` is of the last batch alone, and nothing reads the sum of all, `{kept}`",
             loop.file.place(told, loop.context).location,
             help=f"divide the sum: `{kept}`",
             related=(loop.file.place(gathered, loop.context).location,),

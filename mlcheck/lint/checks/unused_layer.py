@@ -11,7 +11,7 @@ from mlcheck.lint.sites.fetching import SETTINGS
 from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, makes_dropout, module_classes, text_of
 from mlcheck.lint.sites.layers.named_elsewhere import heirs_of, is_named_elsewhere
 from mlcheck.lint.sites.layers.unread_results import unread_results
-from mlcheck.lint.words import occurrences
+from mlcheck.lint.words import lines_with, occurrences
 
 LOOKS_AT = "module class"
 _ASKS = ("isinstance", "hasattr", "type")
@@ -68,8 +68,14 @@ def _runs(sites: Sites, cls: Class) -> bool:
 
 
 def _is_unread_dropout(cls: Class, name: str, assigned: AttributeSet) -> bool:
-    """The same of a layer of dropout, which often is called as the argument is that tells its rate."""
+    """The same of a layer of dropout, which often is called as the argument is that tells its rate.
+
+    A line that is commented out, `# x = self.dropout(x)`, says that it is meant so.
+    """
     assert assigned.value is not None
+    call = f".{name}("
+    if any("#" in line.partition(call)[0] for line in lines_with(call, cls.file.module.source.text)):
+        return False
     if "rop" not in ast.unparse(assigned.value) or not makes_dropout(cls.file, assigned.value, assigned.context):
         return False
     return not any(
