@@ -43,6 +43,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             if isinstance(assigned.node, ast.Assign) and len(assigned.node.targets) > 1:
                 continue  # `self.head = self.fc = nn.Linear(8, 2)`: it has another name
             drops = makes_dropout(cls.file, assigned.value, assigned.context)
+            if drops and _is_commented_out(cls, name):
+                continue
             if not drops and not holds_parameters(cls.file, assigned.value, assigned.context):
                 continue
             if is_named_elsewhere(facts.sites, cls, name) or _is_for_loading(function):
@@ -68,14 +70,8 @@ def _runs(sites: Sites, cls: Class) -> bool:
 
 
 def _is_unread_dropout(cls: Class, name: str, assigned: AttributeSet) -> bool:
-    """The same of a layer of dropout, which often is called as the argument is that tells its rate.
-
-    A line that is commented out, `# x = self.dropout(x)`, says that it is meant so.
-    """
+    """The same of a layer of dropout, which often is called as the argument is that tells its rate."""
     assert assigned.value is not None
-    call = f".{name}("
-    if any("#" in line.partition(call)[0] for line in lines_with(call, cls.file.module.source.text)):
-        return False
     if "rop" not in ast.unparse(assigned.value) or not makes_dropout(cls.file, assigned.value, assigned.context):
         return False
     return not any(
@@ -84,6 +80,12 @@ def _is_unread_dropout(cls: Class, name: str, assigned: AttributeSet) -> bool:
         for method in base.methods.values()
         for node in method.all(ast.Attribute)
     )
+
+
+def _is_commented_out(cls: Class, name: str) -> bool:
+    """`# x = self.dropout(x)`: it is left out on purpose."""
+    call = f".{name}("
+    return any("#" in line.partition(call)[0] for line in lines_with(call, cls.file.module.source.text))
 
 
 def _does_nothing(function: Function) -> bool:
