@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
 from mlcheck.lint.sites.fetching import SETTINGS
+from mlcheck.lint.sites.layers.ignored_rates import ignored_rates
 from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, makes_dropout, module_classes, text_of
 from mlcheck.lint.sites.layers.named_elsewhere import heirs_of, is_named_elsewhere
 from mlcheck.lint.sites.layers.unread_results import unread_results
@@ -25,6 +26,12 @@ def check(facts: Facts) -> Iterator[Finding]:
             f"`{ast.unparse(call.func)}` is called for `{unread}`, and nothing reads it: its input goes on instead",
             method.place(call).location,
             help=f"read `{unread}`, or remove the call",
+        )
+    for init, rate, number in ignored_rates(facts.sites):
+        yield Finding(
+            f"`{rate}` is never read: the rate is {ast.unparse(number)}, whatever is asked for",
+            init.place(number).location,
+            help=f"pass `{rate}` on, or remove it",
         )
     for cls in classes:
         if cls.libraries != {MODULE} or not _runs(facts.sites, cls):

@@ -27,7 +27,7 @@ CONTAINERS = frozenset(
     f"torch.nn.{name}" for name in ("ModuleList", "ModuleDict", "Sequential", "ParameterList", "ParameterDict")
 )
 PARAMETER = "torch.nn.Parameter"
-_DROPOUTS = frozenset(f"torch.nn.{name}" for name in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout"))
+DROPOUTS = frozenset(f"torch.nn.{name}" for name in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout"))
 _AFFINE = ("affine", "elementwise_affine")
 _KEEPS = frozenset(["to", "cuda", "cpu", "float", "double", "half", "train", "apply", "requires_grad_"])
 _DEPTH = 4
@@ -154,7 +154,7 @@ def makes_dropout(file: File, node: ast.expr, context: Context) -> bool:
     if isinstance(named, Function):
         given = list(returns(named))
         return len(given) == 1 and makes_dropout(named.file, given[0], named.inner)
-    if not isinstance(named, str) or canonical(named) not in _DROPOUTS:
+    if not isinstance(named, str) or canonical(named) not in DROPOUTS:
         return False
     return Call(file, node, context).constant("p", 0, 0.5) not in (0, 0.0)
 
