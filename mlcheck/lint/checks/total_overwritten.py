@@ -12,6 +12,7 @@ from mlcheck.lint.sites.evaluation.begun_anew import begun_anew
 from mlcheck.lint.sites.evaluation.doubled import doubled
 from mlcheck.lint.sites.evaluation.dropped_sums import dropped_sums, unread_sums
 from mlcheck.lint.sites.evaluation.last_batch_metrics import last_alone, metrics_of_last_batch
+from mlcheck.lint.sites.evaluation.never_added import never_added
 from mlcheck.lint.sites.evaluation.overwritten_results import overwritten_results
 from mlcheck.lint.sites.iteration import iteration_of
 
@@ -50,6 +51,9 @@ def check(facts: Facts) -> Iterator[Finding]:
             help=f"divide the sum: `{ast.unparse(sum_.target)} /= ...`",
             related=(loop.file.place(sum_, loop.context).location,),
         )
+    for lost in never_added(facts.sites):
+        message = f"`{lost.name}` is always 0 here: nothing is ever added to it"
+        yield Finding(message, lost.mean.location, help=f"`{lost.name} += ...`", related=(lost.begun.location,))
     for loop, gathered, told in unread_sums(facts.sites):
         kept = ast.unparse(gathered.target if isinstance(gathered, ast.AugAssign) else gathered.func).removesuffix(
             ".append"
