@@ -24,9 +24,9 @@ def cut_in_two(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | No
             if dotted(part.value) == name:
                 split, bounds = split_of_name(target), part.slice
                 assert isinstance(bounds, ast.Slice)
-                if bounds.lower is None and bounds.upper is not None and split == "train":
+                if bounds.upper is not None and split == "train":
                     heads[ast.unparse(bounds.upper)] = part
-                elif bounds.upper is None and bounds.lower is not None and split in ("val", "test"):
+                elif bounds.lower is not None and split in ("val", "test"):
                     tails[ast.unparse(bounds.lower)] = part
     found = next((tails[bound] for bound in heads if bound in tails), None) or _by_choice(around, made, name)
     found = found or _by_branches(around, made, name)
