@@ -11,6 +11,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode, Place
 from mlcheck.lint.judging import draws_again, evaluates, is_turned_to_held_out, names_evaluation, tests_of_code
 from mlcheck.lint.nodes import last_name
+from mlcheck.lint.own_switches import sets_own_mode
 from mlcheck.lint.sites import Sites
 from mlcheck.lint.values import Object
 
@@ -44,7 +45,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue  # `Mask(p=1.0)(batch)`: a module that is made for this one call does what its name says
         if _COUNTS.search(last_name(getattr(forward.place.node, "func", None))):
             continue
-        if _is_told_its_mode(forward) or _is_source_of_noise(forward):
+        if _is_told_its_mode(forward) or _is_source_of_noise(forward) or sets_own_mode(forward):
             continue
         if any(_is_chosen(facts.sites, mode) for mode in forward.modes) or draws_again(forward):
             continue
