@@ -244,6 +244,7 @@ def with_name(value: Value, name: str) -> Value:
 
 _EVALUATION = {"val": "val", "valid": "val", "validation": "val", "dev": "val", "test": "test", "eval": "val"}
 _EVALUATION |= {"testing": "test", "evaluation": "val", "holdout": "test", "heldout": "test", "vali": "val"}
+_BATCHES = frozenset(["loader", "set", "data", "ds", "dl", "dataset", "iter", "dataloader"])
 _NUMBERS = frozenset(["interval", "freq", "frequency", "every", "ratio", "fraction", "size", "case", "cases"])
 
 
@@ -256,9 +257,9 @@ def split_of_name(name: str) -> str:
     if any(word in ("train", "training", "trn") or word.startswith("train") for word in words):
         return "train"
     for word in words:
-        if word in _EVALUATION:
-            return _EVALUATION[word]
+        if word in _EVALUATION or (word == "validate" and words[-1] in _BATCHES):
+            return _EVALUATION.get(word, "val")
         for stem in ("test", "valid", "val"):
-            if word.startswith(stem) and word[len(stem) :] in ("loader", "set", "data", "ds", "dl", "dataset", "iter"):
+            if word.startswith(stem) and word[len(stem) :] in _BATCHES:
                 return _EVALUATION[stem]
     return ""

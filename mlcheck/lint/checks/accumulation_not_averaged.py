@@ -18,6 +18,7 @@ LOOKS_AT = "accumulated step"
 _SHRINKS = pattern(r"^[ \t]*(\w+) (?:= \1 /|/=)", re.MULTILINE)
 _DIVIDING = ("div", "div_", "true_divide", "mul", "mul_", "sum", "accumulate", "no_sync", "step_optimizer")
 _TRAINING = ("backward", "step", "zero_grad", "scale", "unscale_")
+_GRADIENTS = pattern(r"\b(?!\w*accum)\w*grad")
 _REPORTS = pattern(r"^print$|^tqdm\.|\blog\w*\.|\.(?:log|info|debug|append|update|add_scalar|set_\w+)$")
 
 
@@ -162,7 +163,7 @@ def _reported(nodes: list[ast.AST]) -> Iterator[ast.AST]:
     gives = {line: _gives(line) for line in lines}
     left = found = lines
     while found:
-        found = [line for line in left if gives[line] & needed or "grad" in ast.unparse(line)]
+        found = [line for line in left if gives[line] & needed or _GRADIENTS.search(ast.unparse(line))]
         needed |= {name.id for line in found for name in walk(line) if isinstance(name, ast.Name)}
         left = [line for line in left if line not in found]
     for line in lines:

@@ -12,6 +12,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Function
+from mlcheck.lint.sites.layers.crossed_inputs import crossed_inputs
 from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "call whose parameters have roles"
@@ -58,6 +59,14 @@ class _Roles(NamedTuple):
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
+    for crossed in crossed_inputs(facts):
+        yield Finding(
+            f"`{crossed.names[1]}` is given as `{crossed.names[0]}`, and `{crossed.names[0]}` as `{crossed.names[1]}`: "
+            "the two are swapped",
+            crossed.place.location,
+            help=f"`forward` takes `{crossed.names[0]}` before `{crossed.names[1]}`",
+            related=(crossed.forward.location,),
+        )
     for file in facts.sites.mentioning(["torch"]):
         for function in file.functions:
             for roles in _roles(function):

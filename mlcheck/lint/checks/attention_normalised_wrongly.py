@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call, Context, canonical
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.einsum_weights import normalised_over_kept
 from mlcheck.lint.sites.layers.masked_weights import factors, itself, masked_after
+from mlcheck.lint.sites.layers.ranks import least_rank
 from mlcheck.lint.sites.layers.softmax_layers import softmax_layer, softmax_layer_calls
 
 LOOKS_AT = "softmax over scores"
@@ -46,7 +47,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             before_keys = dim == 1 and (call.node in deep or _has_three_dimensions(call, product))
             if (dim == -2 or before_keys) and _weighs(call):
                 yield Finding(
-                    "This softmax runs over the queries, and the product after it sums over the keys: "
+                    "This softmax runs over queries or heads, and the product after it sums over the keys: "
                     "the weights of a query do not sum to one",
                     call.place.location,
                     help="`softmax(dim=-1)`",
@@ -148,6 +149,8 @@ def _has_three_dimensions(call: Call, product: ast.expr) -> bool:
     queries = factors(call.file, product, call.context)[0]
     if queries is not None and _is_cut_of_three(source(call.file, queries, call.context)[0]):
         return True
+    if any(least_rank(call.file, side, call.context) > 2 for side in _multiplied(call, product)):
+        return True
     sizes = [node for node in call.function.nodes if isinstance(node, ast.Assign)] if call.function is not None else []
     return any(
         isinstance(node.targets[0], ast.Tuple)
@@ -155,6 +158,13 @@ def _has_three_dimensions(call: Call, product: ast.expr) -> bool:
         and ast.unparse(node.value).endswith((".shape", ".size()"))
         for node in sizes
     )
+
+
+def _multiplied(call: Call, product: ast.expr) -> list[ast.expr]:
+    """`q` and `k` of `q @ k.transpose(-2, -1)`."""
+    queries, keys = factors(call.file, product, call.context)[0], _right(call, product)
+    turned = keys.func.value if keys is not None and isinstance(keys.func, ast.Attribute) else None
+    return [side for side in (queries, turned) if side is not None]
 
 
 def _is_cut_of_three(node: ast.expr) -> bool:

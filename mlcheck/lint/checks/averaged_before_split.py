@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import dotted, walk
 from mlcheck.lint.sites import Call, File, Sites
-from mlcheck.lint.sites.data.cutting import cut_in_two
+from mlcheck.lint.sites.data.cutting import cut_in_two, kept_rows
 from mlcheck.lint.sites.data.learning import averaged
 from mlcheck.lint.sites.data.lineage import lineage
 from mlcheck.lint.sites.data.splitting import splits_of_rows
@@ -41,11 +41,12 @@ def _cut_later(sites: Sites) -> Iterator[Finding]:
             whole = around(call)
             for made in walk(whole):
                 target = made.targets[0] if isinstance(made, ast.Assign) else None
-                if not isinstance(made, ast.Assign) or not isinstance(target, ast.Name):
+                if not isinstance(made, ast.Assign) or target is None or not dotted(target):
                     continue
                 if not _is_scaled_by(file, made.value, call):
                     continue
-                cut = cut_in_two(whole, made, target.id)
+                rows = kept_rows(whole, made, dotted(target))
+                cut = next(filter(None, (cut_in_two(whole, *kept) for kept in rows)), None)
                 if cut is not None:
                     yield Finding(
                         "Mean and standard deviation are computed on all data, before the split",
@@ -75,7 +76,7 @@ def _is_scaled_by(file: File, node: ast.expr, std: Call) -> bool:
     ]
     if len(owners) != 2 or file.value(scale, std.context)[0] is not std.node:
         return False
-    return isinstance(shifted.left, ast.Name) and {ast.unparse(owner) for owner in owners} == {shifted.left.id}
+    return bool(dotted(shifted.left)) and {ast.unparse(owner) for owner in owners} == {dotted(shifted.left)}
 
 
 def _is_over_samples(call: Call) -> bool:

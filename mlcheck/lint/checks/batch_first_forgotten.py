@@ -12,6 +12,7 @@ from mlcheck.lint.sites import Call, Class, Function
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.layers.feature_maps import channels_as_steps
 from mlcheck.lint.sites.layers.modules import text_of
+from mlcheck.lint.sites.layers.positions_of_batch import positions_of_batch
 from mlcheck.lint.sites.layers.state_views import BATCH_SIZE, state_views
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.straight import read_after
@@ -48,6 +49,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             across.layer.location,
             help="pass `batch_first=True`",
             related=(across.place.location,),
+        )
+    for positions in positions_of_batch(facts.sites):
+        yield Finding(
+            f"The positions run along the first dimension, and `self.{positions.layer}` has the batch there: all steps "
+            "of a sample get one position",
+            positions.added.location,
+            help="`self.pe[:, : x.size(1)]`, of a table with the shape (1, length, width)",
+            related=(positions.made.location,),
         )
     for call in layers:
         if call.place.spot in told:

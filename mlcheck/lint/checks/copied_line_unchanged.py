@@ -9,6 +9,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import File
 from mlcheck.lint.sites.copying.doubled import mixed_with_itself, one_wave_twice
+from mlcheck.lint.sites.copying.left_makers import left_makers
 from mlcheck.lint.sites.copying.left_targets import left_targets
 from mlcheck.lint.sites.copying.mirrored import mirrored_lines
 from mlcheck.lint.sites.copying.twins import Copied, added_to_itself, copied_lines
@@ -28,6 +29,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                 left.function.place(left.call).location,
                 help=f"compare with `{left.targets}`",
                 related=(file.place(left.taken, left.function.inner).location,),
+            )
+        for maker in left_makers(facts.sites, file) if "train" in file.text else ():
+            yield Finding(
+                f"`{maker.target}` is made as the training data is, and nothing calls `{maker.unread}`",
+                maker.call.place.location,
+                help=f"call `{maker.unread}` here",
             )
         for lines in all_lines(file):
             facts.sites.seen[LOOKS_AT] += 1

@@ -16,6 +16,7 @@ from mlcheck.lint.judging import (
     tests_of_code,
 )
 from mlcheck.lint.nodes import is_name, last_name, loads, stores, walk
+from mlcheck.lint.own_switches import switches_gradients
 from mlcheck.lint.sites import File
 from mlcheck.lint.sites.evaluation.answers import is_decided, read_as_array
 from mlcheck.lint.sites.evaluation.collecting import collects
@@ -67,6 +68,8 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
         if forward.unread and not _is_repeated(forward):  # a warm-up, once: what it recorded is gone at once
             continue
         if _is_foreign(facts, forward) or _is_shown(forward) or _takes_leaves(facts, forward):
+            continue
+        if switches_gradients(forward):
             continue
         if forward.place.spot in trained and not _is_told(forward) and not _has_own_loop(forward):
             continue

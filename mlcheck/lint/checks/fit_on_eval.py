@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import before_methods, is_name, last_name, loads, walk
+from mlcheck.lint.nodes import before_methods, dotted, is_name, last_name, loads, walk
 from mlcheck.lint.sites import Call, Class, Sites
 from mlcheck.lint.sites.data.cutting import cut_in_two, kept_rows
 from mlcheck.lint.sites.data.folds import held_out_by_fold, rehearsed
@@ -115,21 +115,31 @@ def _cut_later(fit: Call) -> ast.Subscript | None:
     if split_of_name(_name(fit.node.args[0])) == "train":
         return None  # what the split before holds out is still unseen
     whole = around(fit)
-    made = next((n for n in walk(whole) if isinstance(n, ast.Assign) and _is_transformed(n.value, fit.node)), None)
-    target = made.targets[0] if made is not None else None
-    if made is None or not isinstance(target, ast.Name):
+    owners = [fit.owner, *(ast.Name(name, ast.Load()) for name in fit.file.names_given(fit.node))]
+    lines = (node for node in walk(whole) if isinstance(node, ast.Assign))
+    made = next((line for line in lines if _is_transformed(line.value, fit.node, owners)), None)
+    target = _table(made.targets[0]) if made is not None else None
+    if made is None or target is None or not dotted(target):
         return None
-    return next(filter(None, (cut_in_two(whole, *kept) for kept in kept_rows(whole, made, target.id))), None)
+    return next(filter(None, (cut_in_two(whole, *kept) for kept in kept_rows(whole, made, dotted(target)))), None)
 
 
-def _is_transformed(value: ast.expr, fit: ast.Call) -> bool:
-    """`scaler.fit_transform(x)` itself; `scaler.transform(x)` beneath `scaler.fit(x)`."""
+def _table(target: ast.expr) -> ast.expr:
+    """`frame` of `frame["age"] = ...`, which changes one of its columns."""
+    key = target.slice if isinstance(target, ast.Subscript) else None
+    named = isinstance(key, ast.Constant | ast.List | ast.Name)
+    return target.value if isinstance(target, ast.Subscript) and named else target
+
+
+def _is_transformed(value: ast.expr, fit: ast.Call, owners: list[ast.expr | None]) -> bool:
+    """`scaler.fit_transform(x)` itself; `scaler.transform(x)` beneath `scaler.fit(x)`, by this or its other name."""
     value = before_methods(value, _AS_ARRAY)
     if not isinstance(fit.func, ast.Attribute) or fit.func.attr in _RETURNING:
         return value is fit
     match value:
         case ast.Call(func=ast.Attribute(value=owner, attr="transform"), args=[data]) if value.lineno > fit.lineno:
-            return ast.dump(owner) == ast.dump(fit.func.value) and ast.dump(data) == ast.dump(fit.args[0])
+            known = [ast.unparse(each) for each in owners if each is not None]
+            return ast.unparse(owner) in known and ast.dump(data) == ast.dump(fit.args[0])
     return False
 
 

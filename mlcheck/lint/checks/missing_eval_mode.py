@@ -17,6 +17,7 @@ from mlcheck.lint.judging import (
     tests_of_code,
 )
 from mlcheck.lint.nodes import last_name, own_nodes
+from mlcheck.lint.own_switches import sets_own_mode
 from mlcheck.lint.sites import Sites
 from mlcheck.lint.sites.straight import reads_sizes_alone
 from mlcheck.lint.sites.training.critics import tells_apart
@@ -52,7 +53,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue  # `Mask(p=1.0)(batch)`: a module that is made for this one call does what its name says
         if _COUNTS.search(last_name(getattr(forward.place.node, "func", None))):
             continue
-        if _is_told_its_mode(forward) or _is_source_of_noise(forward):
+        if _is_told_its_mode(forward) or _is_source_of_noise(forward) or sets_own_mode(forward):
             continue
         if any(_is_chosen(facts.sites, mode) for mode in forward.modes) or draws_again(forward):
             continue

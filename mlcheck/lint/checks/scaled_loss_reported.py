@@ -1,4 +1,4 @@
-"""scaled-loss-reported: the number that is logged is the loss times the loss scale."""
+"""scaled-loss-reported: the number that is logged is the loss times the loss scale, or divided once too often."""
 
 import ast
 from collections.abc import Iterator
@@ -7,18 +7,26 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods
 from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.evaluation.divided_again import divided_again
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "gradient scaler"
-WORDS = ("GradScaler",)
 _SCALER = ("torch.cuda.amp.GradScaler", "torch.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler")
 _KEPT = ("detach", "cpu", "float", "mean", "clone")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = sum(1 for _ in facts.sites.calls(*_SCALER))
-    for file in facts.sites.mentioning([".scale("]):
+    for twice in divided_again(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            f"What is summed here was divided by `{twice.number}` already: the mean is too small by that factor",
+            twice.second.location,
+            help=f"divide by `{twice.number}` once",
+            related=(twice.first.location,),
+        )
+    for file in facts.sites.mentioning([".scale("]) if facts.sites.seen[LOOKS_AT] else ():
         for call in file.calls("item"):
             owner = call.owner
             inner = before_methods(owner, _KEPT) if owner is not None else None

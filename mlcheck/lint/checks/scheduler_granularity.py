@@ -6,7 +6,9 @@ from collections.abc import Hashable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loop, Step
 from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites import Call, Sites
 from mlcheck.lint.sites.guards import asked_alike
+from mlcheck.lint.sites.options import by_default
 from mlcheck.lint.sites.training.schedules import shrunk_every_batch, stepped_too_often, stepped_too_rarely
 from mlcheck.lint.training import Scheduler, SchedulerStep
 from mlcheck.lint.values import Symbol, owner_key
@@ -53,14 +55,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="change it once, before the loop over the batches",
         )
     for step in facts.training.scheduler_steps:
-        optimizer = owner_key(step.scheduler.optimizer) if step.scheduler.optimizer is not None else None
-        if optimizer is None or not step.when.loops or step.given:
+        optimizers = {owner_key(each) for each in step.scheduler.optimizers}
+        if not optimizers or None in optimizers or not step.when.loops or step.given:
             continue
         around = [loop for loop, _ in step.when.loops]
-        loops = [[loop for loop, _ in s.when.loops] for s in facts.steps if s.key == optimizer]
-        beside = [s for s in facts.steps if s.key == optimizer and around == [loop for loop, _ in s.when.loops]]
+        loops = [[loop for loop, _ in s.when.loops] for s in facts.steps if s.key in optimizers]
+        beside = [s for s in facts.steps if s.key in optimizers and around == [loop for loop, _ in s.when.loops]]
         certain = step.always or any(_stand_together(_around(facts, step), step, s) for s in beside)
-        if len(around) > 1 and certain and around in loops and (why := _in_epochs(step.scheduler, around)):
+        if len(around) > 1 and certain and around in loops and (why := _in_epochs(facts.sites, step.scheduler, around)):
             yield _finding(step, f"{why}, and it is stepped after every batch", "step it once in an epoch")
         elif any(found[: len(around)] == around and len(found) > len(around) for found in loops):
             alike = asked_alike(facts.sites.call_at(step.place), facts.sites.call_at(step.scheduler.place))
@@ -133,7 +135,7 @@ def _arguments(scheduler: Scheduler, *names: str) -> dict[str, ast.expr]:
     return {**dict(zip(names, node.args[1:], strict=False)), **given}
 
 
-def _in_epochs(scheduler: Scheduler, loops: list[Loop]) -> str:
+def _in_epochs(sites: Sites, scheduler: Scheduler, loops: list[Loop]) -> str:
     """Why the schedule must be meant for epochs; "" where it may well be meant for batches."""
     whole = _length(scheduler)
     if whole and whole in [_range_of(loop) for loop in loops[:-1]]:
@@ -143,21 +145,20 @@ def _in_epochs(scheduler: Scheduler, loops: list[Loop]) -> str:
         return f"`{scheduler.name}` counts fractions of `{shares[0]}`, the number of epochs"
     if not any(_runs_over_epochs(loop) for loop in loops[:-1]):
         return ""
+    made, steps = sites.call_at(scheduler.place), max([_BATCHES, *(_turns(sites, loop) for loop in loops[:-1])])
     if scheduler.name == "StepLR":
         given = _arguments(scheduler, "step_size", "gamma")
-        size, gamma = _number(given.get("step_size")), _number(given.get("gamma"), 0.1)
-        if size and gamma and 0 < gamma < 1 and gamma ** (_BATCHES / size) < _NOTHING_LEFT:
+        size, gamma = _number(made, given.get("step_size")), _number(made, given.get("gamma"), 0.1)
+        if size and gamma and 0 < gamma < 1 and gamma ** (steps / size) < _NOTHING_LEFT:
             return f"`StepLR` multiplies the learning rate by {gamma:g} every {int(size)} steps"
     elif scheduler.name == "ExponentialLR":
-        gamma = _number(_arguments(scheduler, "gamma").get("gamma"))
-        if gamma and 0 < gamma < 1 and gamma**_BATCHES < _NOTHING_LEFT:
+        gamma = _number(made, _arguments(scheduler, "gamma").get("gamma"))
+        if gamma and 0 < gamma < 1 and gamma**steps < _NOTHING_LEFT:
             return f"`ExponentialLR` multiplies the learning rate by {gamma:g} at every step"
     elif scheduler.name == "MultiStepLR":
-        stones = _arguments(scheduler, "milestones", "gamma").get("milestones")
-        if isinstance(stones, ast.List | ast.Tuple) and stones.elts:
-            last = max((_number(stone) or _BATCHES) for stone in stones.elts)
-            if last <= _LAST_EPOCH:
-                return f"`MultiStepLR` is done after {int(last)} steps"
+        last = max([_number(made, stone) or _BATCHES for stone in _stones(scheduler)], default=_BATCHES)
+        if last <= _LAST_EPOCH:
+            return f"`MultiStepLR` is done after {int(last)} steps"
     elif scheduler.name == "CosineAnnealingLR":
         length = _arguments(scheduler, "T_max").get("T_max")
         text = ast.unparse(length).lower() if length is not None else ""
@@ -208,10 +209,19 @@ def _runs_over_epochs(loop: Loop) -> bool:
     return "epoch" in f"{ast.unparse(loop.node.target)} {ast.unparse(loop.node.iter)}".lower()
 
 
-def _number(node: ast.expr | None, default: float = 0) -> float:
+def _turns(sites: Sites, loop: Loop) -> int:
+    """How often a loop over `range(epochs)` turns; 0 where that is not known."""
+    over = loop.node.iter if isinstance(loop.node, ast.For) and _range_of(loop) else None
+    call = sites.call_at(loop.place._replace(node=over)) if isinstance(over, ast.Call) else None
+    return int(_number(call, over.args[-1])) if call is not None and isinstance(over, ast.Call) else 0
+
+
+def _number(call: Call | None, node: ast.expr | None, default: float = 0) -> float:
+    """The number that is given there, as it is if nobody gives an option; 0 where the text does not tell."""
     if node is None:
         return default
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, int | float) else 0
+    known = by_default(call.file, node, call.context) if call is not None else getattr(node, "value", None)
+    return known if isinstance(known, int | float) else 0
 
 
 def _in_batches(scheduler: Scheduler) -> str:

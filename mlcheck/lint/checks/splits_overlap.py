@@ -15,6 +15,7 @@ from mlcheck.lint.sites.data.all_nodes import unmasked
 from mlcheck.lint.sites.data.drawn_past import drawn_past
 from mlcheck.lint.sites.data.drawn_splits import drawn_by_each_rank
 from mlcheck.lint.sites.data.hand_folds import cuts
+from mlcheck.lint.sites.data.mirrored_slices import mirrored_slices
 from mlcheck.lint.sites.data.redrawn_split import redrawn
 from mlcheck.lint.sites.data.same_part import held_out_of_training, trained_on_held_out_part
 from mlcheck.lint.sites.data.split_again import split_again
@@ -50,7 +51,7 @@ class Slice(NamedTuple):
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _of_same_part(facts)
-    yield from chain(unmasked(facts.sites), trained_on_held_out(facts.sites))
+    yield from chain(unmasked(facts.sites), trained_on_held_out(facts.sites), mirrored_slices(facts.sites))
     for call in drawn_by_each_rank(facts.sites):
         facts.sites.seen[LOOKS_AT] += 1
         yield Finding(

@@ -10,8 +10,9 @@ from mlcheck.lint.nodes import assigned, is_name, last_name, loads, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops, straight
 from mlcheck.lint.sites.evaluation.begun_anew import begun_anew
 from mlcheck.lint.sites.evaluation.doubled import doubled
-from mlcheck.lint.sites.evaluation.dropped_sums import dropped_sums
+from mlcheck.lint.sites.evaluation.dropped_sums import dropped_sums, unread_sums
 from mlcheck.lint.sites.evaluation.last_batch_metrics import last_alone, metrics_of_last_batch
+from mlcheck.lint.sites.evaluation.never_added import never_added
 from mlcheck.lint.sites.evaluation.overwritten_results import overwritten_results
 from mlcheck.lint.sites.iteration import iteration_of
 
@@ -49,6 +50,19 @@ def check(facts: Facts) -> Iterator[Finding]:
             loop.file.place(thrown, loop.context).location,
             help=f"divide the sum: `{ast.unparse(sum_.target)} /= ...`",
             related=(loop.file.place(sum_, loop.context).location,),
+        )
+    for lost in never_added(facts.sites):
+        message = f"`{lost.name}` is always 0 here: nothing is ever added to it"
+        yield Finding(message, lost.mean.location, help=f"`{lost.name} += ...`", related=(lost.begun.location,))
+    for loop, gathered, told in unread_sums(facts.sites):
+        kept = ast.unparse(gathered.target if isinstance(gathered, ast.AugAssign) else gathered.func).removesuffix(
+            ".append"
+        )
+        yield Finding(
+            f"`{ast.unparse(told.left)}` is of the last batch alone, and nothing reads the sum of all, `{kept}`",
+            loop.file.place(told, loop.context).location,
+            help=f"divide the sum: `{kept}`",
+            related=(loop.file.place(gathered, loop.context).location,),
         )
     for file in facts.sites.mentioning(["+", ".append("]):
         for loop in for_loops(file) if "torch" in file.text else ():

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, walk
-from mlcheck.lint.sites import AttributeSet, Class, Function
-from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, module_classes, text_of
-from mlcheck.lint.sites.layers.named_elsewhere import is_named_elsewhere
+from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
+from mlcheck.lint.sites.fetching import SETTINGS
+from mlcheck.lint.sites.layers.ignored_rates import ignored_rates
+from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, makes_dropout, module_classes, text_of
+from mlcheck.lint.sites.layers.named_elsewhere import heirs_of, is_named_elsewhere
 from mlcheck.lint.sites.layers.unread_results import unread_results
-from mlcheck.lint.words import occurrences
+from mlcheck.lint.words import lines_with, occurrences
 
 LOOKS_AT = "module class"
 _ASKS = ("isinstance", "hasattr", "type")
@@ -25,36 +27,80 @@ def check(facts: Facts) -> Iterator[Finding]:
             method.place(call).location,
             help=f"read `{unread}`, or remove the call",
         )
+    for init, rate, number in ignored_rates(facts.sites):
+        yield Finding(
+            f"`{rate}` is never read: the rate is {ast.unparse(number)}, whatever is asked for",
+            init.place(number).location,
+            help=f"pass `{rate}` on, or remove it",
+        )
     for cls in classes:
-        forward = cls.find("forward")
-        if cls.libraries != {MODULE} or forward is None or _does_nothing(forward):
+        if cls.libraries != {MODULE} or not _runs(facts.sites, cls):
             continue
         text = text_of(cls)
         layers = [
             (name, assigned)
             for name, assigned in cls.attributes.items()
-            if _is_never_read(name, len(assigned), text) and "dummy" not in name
+            if "dummy" not in name
+            if _is_never_read(name, len(assigned), text) or _is_unread_dropout(cls, name, assigned)
         ]
         if not layers or any(word in _without_initialising(cls, text) for word in _ANY):
             continue
         for name, sets in layers:
-            made = next((each for each in sets if _holds_parameters(cls, each[1])), None)
+            kinds = (_holds_parameters, _makes_dropout)
+            made = next((each for each in sets if any(kind(cls, each[1]) for kind in kinds)), None)
             if made is None or any(each[1].value is None for each in sets):
                 continue
             function, assigned = made
             assert assigned.value is not None
             if isinstance(assigned.node, ast.Assign) and len(assigned.node.targets) > 1:
                 continue  # `self.head = self.fc = nn.Linear(8, 2)`: it has another name
+            drops = _makes_dropout(cls, assigned)
+            if drops and _is_commented_out(cls, name):
+                continue
             if is_named_elsewhere(facts.sites, cls, name) or _is_for_loading(function):
                 continue
             lost, more = "its weights get no gradient", "; DistributedDataParallel stops at such parameters"
-            if _wraps(assigned.value, function):
+            if drops:
+                lost, more = "nothing is dropped out, whatever rate is asked for", ""
+            elif _wraps(assigned.value, function):
                 lost, more = "if the layers in it are called, then without it", ""
             yield Finding(
                 f"`self.{name}` is made here and never used: {lost}",
                 function.place(assigned.node).location,
                 help=f"call it in `forward`, or remove it{more}",
             )
+
+
+def _runs(sites: Sites, cls: Class) -> bool:
+    """Whether it has a `forward` that does something, or is the base of such a class."""
+    forward = cls.find("forward")
+    if forward is None:
+        return any(heir.libraries == {MODULE} and heir.find("forward") is not None for heir in heirs_of(sites, cls))
+    return not _does_nothing(forward)
+
+
+def _is_unread_dropout(cls: Class, name: str, sets: list[tuple[Function, AttributeSet]]) -> bool:
+    """The same of a layer of dropout, which often is called as the argument is that tells its rate."""
+    if len(sets) != 1 or not _makes_dropout(cls, sets[0][1]):
+        return False
+    return not any(
+        node.attr == name and isinstance(node.ctx, ast.Load) and last_name(node.value) not in SETTINGS
+        for base in cls.line
+        for method in base.methods.values()
+        for node in method.all(ast.Attribute)
+    )
+
+
+def _makes_dropout(cls: Class, assigned: AttributeSet) -> bool:
+    if assigned.value is None or "rop" not in ast.unparse(assigned.value):
+        return False
+    return makes_dropout(cls.file, assigned.value, assigned.context)
+
+
+def _is_commented_out(cls: Class, name: str) -> bool:
+    """`# x = self.dropout(x)`: it is left out on purpose."""
+    call = f".{name}("
+    return any("#" in line.partition(call)[0] for line in lines_with(call, cls.file.module.source.text))
 
 
 def _does_nothing(function: Function) -> bool:

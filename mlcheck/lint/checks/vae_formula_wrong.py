@@ -22,6 +22,8 @@ _VARIANCES = ("logvar", "log_var", "log_variance")
 _NORMAL = ("torch.randn_like", "torch.randn", "numpy.random.randn", "numpy.random.standard_normal")
 _WRAPS = ("Variable", "Tensor", "FloatTensor", "from_numpy", "tensor", "as_tensor")
 _MOVES = ("to", "cuda", "float", "double", "type", "type_as", "requires_grad_", "detach")
+_DISTRIBUTIONS = ("torch.distributions.Normal", "torch.distributions.normal.Normal")
+_MOMENTS = {"loc": "mean", "scale": "std"}
 _PRODUCTS = ("mul", "mul_", "multiply")
 
 
@@ -233,7 +235,7 @@ def _factors(lines: Stretch, node: ast.AST) -> tuple[ast.expr, ...]:
 
 
 def _is_noise(lines: Stretch, node: ast.expr) -> bool:
-    """`torch.randn_like(std).to(device)`, `Variable(torch.randn(n))`, `std.new(n).normal_()`."""
+    """`torch.randn_like(std).to(device)`, `Variable(torch.randn(n))`, `std.new(n).normal_(0, 1)`, of unit variance."""
     drawn = before_methods(lines.value(node), _MOVES)
     while isinstance(drawn, ast.Call) and len(drawn.args) == 1 and last_name(drawn.func) in _WRAPS:
         drawn = before_methods(lines.value(drawn.args[0]), _MOVES)
@@ -241,6 +243,18 @@ def _is_noise(lines: Stretch, node: ast.expr) -> bool:
         return False
     named = lines.file.resolve(drawn.func, lines.context)
     if named in ("torch.normal", "numpy.random.normal"):
-        return [ast.unparse(part) for part in drawn.args[:2]] in (["0", "1"], ["0.0", "1.0"])
-    is_filled = isinstance(drawn.func, ast.Attribute) and drawn.func.attr == "normal_" and not drawn.args
-    return named in _NORMAL or (is_filled and not drawn.keywords)
+        return _is_standard(drawn) and bool(drawn.args)
+    owner = drawn.func.value if isinstance(drawn.func, ast.Attribute) else None
+    if owner is not None and last_name(drawn.func) in ("sample", "rsample"):
+        made = lines.value(owner)
+        normal = isinstance(made, ast.Call) and lines.file.resolve(made.func, lines.context) in _DISTRIBUTIONS
+        return isinstance(made, ast.Call) and normal and _is_standard(made) and len(made.args) + len(made.keywords) == 2
+    return named in _NORMAL or (last_name(drawn.func) == "normal_" and owner is not None and _is_standard(drawn))
+
+
+def _is_standard(drawn: ast.Call) -> bool:
+    """Whether the mean is 0 and the deviation 1, as far as they are given."""
+    given = dict(zip(("mean", "std"), drawn.args, strict=False))
+    given |= {_MOMENTS.get(word.arg or "", word.arg or ""): word.value for word in drawn.keywords}
+    expected = {"mean": ("0", "0.0"), "std": ("1", "1.0")}
+    return all(name not in expected or ast.unparse(value) in expected[name] for name, value in given.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import before_methods, is_name, last_name, stores, walk
+from mlcheck.lint.nodes import before_methods, dotted, last_name, walk
 from mlcheck.lint.values import split_of_name
 
 _CONVERSIONS = ("tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "array", "asarray", "DataFrame")
@@ -21,12 +21,12 @@ def cut_in_two(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | No
         if not isinstance(statement, ast.Assign) or statement.lineno <= (made.end_lineno or made.lineno):
             continue
         for target, part in _parts(statement):
-            if is_name(part.value, name):
+            if dotted(part.value) == name:
                 split, bounds = split_of_name(target), part.slice
                 assert isinstance(bounds, ast.Slice)
-                if bounds.lower is None and bounds.upper is not None and split == "train":
+                if bounds.upper is not None and split == "train":
                     heads[ast.unparse(bounds.upper)] = part
-                elif bounds.upper is None and bounds.lower is not None and split in ("val", "test"):
+                elif bounds.lower is not None and split in ("val", "test"):
                     tails[ast.unparse(bounds.lower)] = part
     found = next((tails[bound] for bound in heads if bound in tails), None) or _by_choice(around, made, name)
     found = found or _by_branches(around, made, name) or _by_indices(around, made, name)
@@ -45,11 +45,11 @@ def kept_rows(around: ast.AST, made: ast.stmt, name: str) -> Iterator[tuple[ast.
         yield made, name
         for statement in walk(around) if len(todo) < _MAX_NAMES else ():
             target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-            if not isinstance(statement, ast.Assign) or not isinstance(target, ast.Name):
+            if not isinstance(statement, ast.Assign) or target is None or not dotted(target):
                 continue
             if statement.lineno > (made.end_lineno or made.lineno) and _converted(statement.value) == name:
-                if not _is_made_again(around, made, statement, name) and (statement, target.id) not in todo:
-                    todo.append((statement, target.id))
+                if not _is_made_again(around, made, statement, name) and (statement, dotted(target)) not in todo:
+                    todo.append((statement, dotted(target)))
 
 
 def _converted(value: ast.expr) -> str:
@@ -59,7 +59,7 @@ def _converted(value: ast.expr) -> str:
         return ""
     if isinstance(made, ast.Call) and last_name(made.func) in _CONVERSIONS and made.args:
         made = made.args[0]
-    return made.id if isinstance(made, ast.Name) else ""
+    return dotted(made)
 
 
 def _by_choice(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | None:
@@ -69,7 +69,7 @@ def _by_choice(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | No
             continue
         arms = (node.body, node.orelse) if isinstance(node, ast.IfExp) else (_slice(node.body), _slice(node.orelse))
         sides = [arm for arm in arms if isinstance(arm, ast.Subscript) and isinstance(arm.slice, ast.Slice)]
-        if len(sides) < 2 or any(not isinstance(side.value, ast.Name) or side.value.id != name for side in sides):
+        if len(sides) < 2 or any(dotted(side.value) != name for side in sides):
             continue
         bounds = [
             (_text(side.slice.lower), _text(side.slice.upper)) for side in sides if isinstance(side.slice, ast.Slice)
@@ -88,7 +88,7 @@ def _by_branches(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | 
             continue
         for line in branch.body:
             for target, part in _parts(line) if isinstance(line, ast.Assign) else ():
-                if is_name(part.value, name) and split_of_name(target):
+                if dotted(part.value) == name and split_of_name(target):
                     found[split_of_name(target)] = part
     return next((found[split] for split in ("val", "test") if split in found), None) if "train" in found else None
 
@@ -98,7 +98,7 @@ def _by_indices(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | N
     found: dict[str, ast.Subscript] = {}
     for part in walk(around):
         if isinstance(part, ast.Subscript) and part.lineno > (made.end_lineno or made.lineno):
-            if is_name(part.value, name) and isinstance(part.slice, ast.Name | ast.Attribute):
+            if dotted(part.value) == name and isinstance(part.slice, ast.Name | ast.Attribute):
                 found.setdefault(split_of_name(last_name(part.slice)), part)
     return next((found[split] for split in ("test", "val") if split in found), None) if "train" in found else None
 
@@ -132,4 +132,10 @@ def _parts(statement: ast.Assign) -> Iterator[tuple[str, ast.Subscript]]:
 
 def _is_made_again(around: ast.AST, made: ast.stmt, cut: ast.stmt | ast.expr, name: str) -> bool:
     lines = range((made.end_lineno or made.lineno) + 1, cut.lineno)
-    return any(isinstance(n, ast.stmt) and n.lineno in lines and stores(n, name) for n in walk(around))
+    return any(
+        isinstance(n, ast.Name | ast.Attribute)
+        and n.lineno in lines
+        and isinstance(n.ctx, ast.Store | ast.Del)
+        and dotted(n) == name
+        for n in walk(around)
+    )

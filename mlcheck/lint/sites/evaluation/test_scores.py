@@ -22,8 +22,8 @@ _VALIDATES = pattern(r"""["']test["']: *\w*val""")
 _OPTIONS = frozenset(["args", "opt", "opts", "cfg", "config", "conf", "hparams", "params", "options", "FLAGS"])
 
 
-def scored_on_test(file: File, score: ast.expr, context: Context) -> ast.AST | None:
-    """The call, or the loop, that took the score from the test set."""
+def scored_on_test(file: File, score: ast.expr, context: Context, depth: int = 2) -> ast.AST | None:
+    """The call, or the loop, that took the score from the test set; a mean of scores is one where all of them are."""
     if _VALIDATES.search(file.text):
         return None
     value = score
@@ -40,7 +40,12 @@ def scored_on_test(file: File, score: ast.expr, context: Context) -> ast.AST | N
             named = file.resolve(node.func, where)
             if isinstance(named, Function) and not any(map(is_validation, given)) and _loops_over_test(named):
                 return node
-    return _added_up(file, found, where)
+    added = _added_up(file, found, where)
+    if added is not None or found is score or depth == 0 or not isinstance(found, ast.BinOp):
+        return added
+    names = [node for node in walk(found) if isinstance(node, ast.Name)]
+    taken = [scored_on_test(file, name, where, depth - 1) for name in names]
+    return next(iter(taken), None) if None not in taken else None
 
 
 def _parts(given: ast.expr) -> list[ast.expr]:

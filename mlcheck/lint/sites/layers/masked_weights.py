@@ -58,6 +58,9 @@ def factors(file: File, node: ast.AST, context: Context) -> tuple[ast.expr | Non
         return node.left, node.right
     if isinstance(node, ast.Call) and len(node.args) == 2 and file.resolve(node.func, context) in _PRODUCTS:
         return node.args[0], node.args[1]
+    match node:
+        case ast.Call(func=ast.Attribute(value=left, attr="matmul" | "bmm"), args=[right]):
+            return (left, right) if file.resolve(node.func, context) is None else (None, None)
     return None, None
 
 

@@ -9,7 +9,7 @@ from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.pytorch.graph_layers import has_weights, is_graph_layer, wraps_layers
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.model import Class, Function
+from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.origins import returns
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
@@ -27,6 +27,7 @@ CONTAINERS = frozenset(
     f"torch.nn.{name}" for name in ("ModuleList", "ModuleDict", "Sequential", "ParameterList", "ParameterDict")
 )
 PARAMETER = "torch.nn.Parameter"
+DROPOUTS = frozenset(f"torch.nn.{name}" for name in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout"))
 _AFFINE = ("affine", "elementwise_affine")
 _KEEPS = frozenset(["to", "cuda", "cpu", "float", "double", "half", "train", "apply", "requires_grad_"])
 _DEPTH = 4
@@ -146,6 +147,21 @@ def _is_filled(cls: Class, file: File, made: ast.Call, context: Context, depth: 
     if cls.libraries.isdisjoint(CONTAINERS) or cls.find("__init__") is not None:
         return False
     return any(holds_parameters(file, part, context, depth) for part in flat(made.args))
+
+
+def makes_dropout(file: File, node: ast.expr, context: Context) -> bool:
+    """Whether an expression makes a layer of dropout, and not one that is certain to drop nothing."""
+    if isinstance(node, ast.IfExp):
+        return makes_dropout(file, node.body, context)
+    if not isinstance(node, ast.Call):
+        return False
+    named = file.resolve(node.func, context)
+    if isinstance(named, Function):
+        given = list(returns(named))
+        return len(given) == 1 and makes_dropout(named.file, given[0], named.inner)
+    if not isinstance(named, str) or canonical(named) not in DROPOUTS:
+        return False
+    return Call(file, node, context).constant("p", 0, 0.5) not in (0, 0.0)
 
 
 def makes_module(file: File, node: ast.expr, context: Context) -> bool:

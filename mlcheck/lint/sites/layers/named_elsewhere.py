@@ -37,6 +37,11 @@ class _ReadOfOthers:
         )
 
 
+def heirs_of(sites: Sites, cls: Class) -> list[Class]:
+    """The modules that derive from it, near or far."""
+    return sites.once(_heirs).get(cls, [])
+
+
 def _heirs(sites: Sites) -> dict[Class, list[Class]]:
     """The modules that derive from each class."""
     found: dict[Class, list[Class]] = {}
@@ -48,7 +53,7 @@ def _heirs(sites: Sites) -> dict[Class, list[Class]]:
 
 def _is_used_by_heir(sites: Sites, cls: Class, name: str) -> bool:
     """Whether an heir names it, or it or the class itself fetches attributes by names that may be this one."""
-    heirs = sites.once(_heirs).get(cls, [])
+    heirs = heirs_of(sites, cls)
     if any(may_fetch(each, name) for each in (cls, *heirs)):
         return True
     return any(occurrences(name, heir.text, most=1) for heir in heirs)

@@ -6,6 +6,9 @@ import ast
 
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.latest import latest, source
+from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.origins import given
 from mlcheck.lint.sites.scopes import Context
 
 _DEEP = 10
@@ -23,6 +26,33 @@ def rank_of(file: File, node: ast.expr, context: Context) -> int | None:
     """The number of dimensions of what is read here; None where it cannot be told."""
     rank = _rank(file, node, context, "", _DEEP)
     return rank if rank is not None and rank > 0 else None
+
+
+def least_rank(file: File, node: ast.expr, context: Context, depth: int = _DEEP) -> int:
+    """A number of dimensions that it has at least, whoever calls the function: those that were put in or written."""
+    node, context = source(file, node, context)
+    if isinstance(node, ast.Name) and depth > 0:
+        bound = latest(file, node, context)
+        function = file.function_around(context) if bound is not None and bound.kind == "param" else None
+        held = given(file.sites, function, node.id) if function is not None else ()
+        return min((least_rank(*each[:3], depth - 1) for each in held), default=1)
+    if not isinstance(node, ast.Call):
+        return 1
+    last, call = last_name(node.func), Call(file, node, context)
+    of_torch = file.called(node, context).startswith("torch.")
+    owner = node.args[0] if of_torch and node.args else call.owner
+    if last == "unsqueeze" and owner is not None:
+        return 1 + least_rank(file, owner, context, depth)
+    if last in _KEEPING and owner is not None:
+        return least_rank(file, owner, context, depth)
+    if last == "stack" and of_torch:
+        dim = call.constant("dim", 1, 0)
+        return max(2, dim + 1) if isinstance(dim, int) else 2
+    if last == "bmm":
+        return 3
+    if (last in _SIZED or last in ("permute", "expand")) and not of_torch:
+        return _written(node.args) or 1
+    return 1
 
 
 def _rank(file: File, node: ast.expr, context: Context, held: str, depth: int) -> int | None:

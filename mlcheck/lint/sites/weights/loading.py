@@ -41,11 +41,20 @@ def _into_nothing(file: File) -> Iterator[Finding]:
         match state:
             case ast.Call(func=ast.Attribute(value=owner, attr="state_dict"), args=[], keywords=[]):
                 model = ast.unparse(owner)
+                if isinstance(node, ast.Call) and _is_loaded_after(Call(file, node, context), model):
+                    continue
                 yield Finding(
                     f"`{model}.state_dict()` makes a new dictionary: what is put into it here, `{model}` never takes",
                     file.place(node, context).location,
                     help=f"`{model}.load_state_dict(...)`",
                 )
+
+
+def _is_loaded_after(update: Call, model: str) -> bool:
+    """`model.load_state_dict(weights)` behind `model.state_dict().update(weights)`, which then only does nothing."""
+    given = [ast.unparse(arg) for arg in update.node.args[:1]]
+    loads = [f"{model}.load_state_dict({weights}" for weights in given]
+    return any(ast.unparse(line).startswith(tuple(loads)) for line in _behind(update))
 
 
 def _is_added_to(context: Context, target: ast.Subscript) -> bool:
