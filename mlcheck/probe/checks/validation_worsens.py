@@ -26,6 +26,7 @@ FALL = 0.25
 GONE, HALF = 0.1, 0.5
 FEW_BATCHES = 3
 CLOSE = 0.05
+BY_HEART = 10
 GROWN = 3.0
 LONG, PART, STILL = 60, 0.2, 0.01
 ALIKE = 0.2  # both losses go the same way, from the first step on: a queue of keys fills, a target begins to move
@@ -68,17 +69,24 @@ def check(
             findings.append(_fault(name, start, end, first, last, run.steps, why))
     if not told:
         return Verdict(Outcome.INCONCLUSIVE, reason="the validation losses are not finite")
-    if findings and _is_one_batch(run):
-        reason = (
-            f"{told[0]} over {plural(run.steps, 'step')}, of batches that are those of training (one graph, say, whose "
-            "nodes are split): that may be overfitting"
-        )
+    if findings and (case := _overfitting(names, run)):
+        reason = f"{told[0]} over {plural(run.steps, 'step')}, {case}: that may be overfitting"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=run.steps)
     if not findings and compared and len(compared.losses) == 1 and not (copies and copies.copies):
         findings = [finding for name in names if (finding := _stays(name, run))]
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=run.steps)
     return Verdict(Outcome.PASS, f"over {plural(run.steps, 'step')}: {', '.join(told[:3])}", looked_at=run.steps)
+
+
+def _overfitting(names: list[str], run: ShortRun) -> str:
+    """Why training samples may be known by heart by the end, and others told ever more surely wrong; or nothing."""
+    if _is_one_batch(run):
+        return "of batches that are those of training (one graph, say, whose nodes are split)"
+    seen = [ends for name in names if (ends := _on_training(name, run))]
+    if run.epochs >= BY_HEART and seen and all(after < before for before, after in seen):
+        return f"which see each training sample {run.epochs:.0f} times"
+    return ""
 
 
 def _is_one_batch(run: ShortRun) -> bool:
