@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -297,3 +298,12 @@ def test_a_pixel_that_is_the_label() -> None:
     says(
         ask("target-in-input", classified(pictures, y)), Outcome.WARN, "the input `batch[0][:, 0, 0, 0]` has one value"
     )
+
+
+@pytest.mark.parametrize("shape", [(1, 64), (64, 1), (1, 8, 32)])
+def test_a_line_of_a_spectrum_that_is_the_class_is_what_there_is_to_see(shape: tuple[int, ...]) -> None:
+    x, y = numbers(columns=math.prod(shape)), torch.randint(2, (600,), generator=draws(2))
+    x[:, 20] += 12 * y
+    assert ask("target-in-input", classified(x.reshape(-1, *shape), y)).outcome is Outcome.PASS
+    x[:, 20] = y
+    says(ask("target-in-input", classified(x.reshape(-1, *shape), y)), Outcome.WARN, "one value for each class")

@@ -118,6 +118,8 @@ def _fault(table: Examples, best: Giveaway, name: str) -> str:
             f"the input `{name}` has one value for each class of `{table.target}` in all of {len(table.y):,} samples: "
             "it is the label in another form"
         )
+    if table.part(best.column).is_signal:
+        return ""  # one line of a spectrum, or one spot of a picture, may be what there is to see
     sure = best.alone >= NEARLY[table.classes] and best.without < best.alone - WORSE
     far = table.classes and 1 - best.alone <= SELDOM and 1 - best.without > max(WORSE, TIMES * (1 - best.alone))
     if best.by_class and not (sure or far):

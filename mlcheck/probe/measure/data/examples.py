@@ -17,6 +17,7 @@ MOST = 4000
 MOST_COLUMNS = 8192
 MOST_CLASSES = 1000
 FEW_ALIKE = 4
+LONG, CHANNELS = 16, 3
 CLASS_LOSSES = {"cross_entropy", "nll_loss"}
 BINARY_LOSSES = {"binary_cross_entropy", "binary_cross_entropy_with_logits"}
 
@@ -29,6 +30,11 @@ class Input:
     shape: tuple[int, ...]
     start: int
     stop: int
+
+    @property
+    def is_signal(self) -> bool:
+        """Whether its places are those of a recording or a picture: one long side, and no more than three channels."""
+        return len(self.shape) > 1 and max(self.shape) >= LONG and min(self.shape) <= CHANNELS
 
     def column(self, index: int) -> str:
         """What a column of the table is called: `0[:, 3]`, as it is written for a batch."""
@@ -50,7 +56,11 @@ class Examples:
     inputs: tuple[Input, ...]
 
     def column(self, index: int) -> str:
-        return next(part.column(index) for part in self.inputs if part.start <= index < part.stop)
+        return self.part(index).column(index)
+
+    def part(self, index: int) -> Input:
+        """The input that a column is of."""
+        return next(part for part in self.inputs if part.start <= index < part.stop)
 
 
 def target_field(split: Pass, first: FirstLoss) -> Field | None:
