@@ -151,9 +151,7 @@ def test_validation_that_improves_or_only_overfits_passes() -> None:
 
 @pytest.mark.parametrize(("epochs", "outcome"), [(3.0, Outcome.WARN), (30.0, Outcome.INCONCLUSIVE)])
 @pytest.mark.parametrize("formula", [False, True])
-def test_a_loss_that_rises_on_others_than_those_seen_many_times(
-    epochs: float, outcome: Outcome, formula: bool
-) -> None:
+def test_a_loss_that_rises_on_others_than_those_seen_many_times(epochs: float, outcome: Outcome, formula: bool) -> None:
     def of(value: float) -> list[dict[str, float]]:
         return [{"val_loss": value}] * 2
 

@@ -307,3 +307,15 @@ def test_a_line_of_a_spectrum_that_is_the_class_is_what_there_is_to_see(shape: t
     assert ask("target-in-input", classified(x.reshape(-1, *shape), y)).outcome is Outcome.PASS
     x[:, 20] = y
     says(ask("target-in-input", classified(x.reshape(-1, *shape), y)), Outcome.WARN, "one value for each class")
+
+
+@pytest.mark.parametrize("columns", ["all", "but one"])
+def test_columns_that_are_the_label_one_hot(columns: str) -> None:
+    x, y = numbers(), torch.randint(4, (600,), generator=draws(2))
+    hot = F.one_hot(y, 4).float()[:, : 4 if columns == "all" else 3] * 2 - 1
+    said = "`batch[0][:, 8]`, `batch[0][:, 9]`, `batch[0][:, 10]`"
+    says(ask("target-in-input", classified(torch.cat([x, hot], dim=1), y)), Outcome.WARN, said, "one-hot")
+    hot[::50] = hot[::50].roll(1, 1)
+    assert "one-hot" not in ask("target-in-input", classified(torch.cat([x, hot], dim=1), y)).summary
+    group = F.one_hot(y // 2, 2).float()
+    assert ask("target-in-input", classified(torch.cat([x, group], dim=1), y)).outcome is Outcome.PASS

@@ -12,6 +12,7 @@ from mlcheck.probe.measure.data.examples import Examples
 
 FEW = 80
 FEW_A_CLASS = 5
+FEW_CLASSES = 3
 FEW_OF_THE_RAREST = 15
 _CHUNK = 256
 
@@ -20,6 +21,7 @@ _CHUNK = 256
 class Giveaway:
     """A column and what it gives: `copied` is the target itself up to scale, `coded` has one value for each class.
 
+    `one_hot` are columns of which each stands for one class: it has one value in that class and another in all others.
     `alone` is the accuracy (of classes) or R² (of numbers) of the column by itself, `without` that of the nearest
     neighbours in all other columns; both on samples that were held back. Samples that are drawn twice count once.
     `by_class` are the same two as means over the classes; none where a class has few samples.
@@ -31,6 +33,7 @@ class Giveaway:
     alone: float
     without: float
     by_class: tuple[float, float] | None = None
+    one_hot: tuple[int, ...] = ()
 
 
 def best_column(table: Examples) -> Giveaway | None:
@@ -45,7 +48,8 @@ def best_column(table: Examples) -> Giveaway | None:
     scores = _alone(x[order][:, varies], y[order], half, table.classes)
     best = int(scores.argmax())
     column = int(varies[best])
-    coded = _coded(x[:, varies], y) if table.classes else torch.zeros(len(varies), dtype=torch.bool)
+    values = _values_of_classes(x[:, varies], y) if table.classes else torch.zeros(0, 0)
+    coded, one_hot = _coded(values), tuple(varies[_one_hot(values)].tolist())
     if bool(coded.any()):
         best = int(coded.nonzero()[0, 0])
         column = int(varies[best])
@@ -56,7 +60,7 @@ def best_column(table: Examples) -> Giveaway | None:
     if table.classes and int(torch.unique(y[order][half:], return_counts=True)[1].min()) >= FEW_OF_THE_RAREST:
         own = torch.cat(list(_predicted(x[order][:, [column]], y[order], half)))[0]
         by_class = _mean_over_classes(own, y[order][half:]), _mean_over_classes(nearest, y[order][half:])
-    return Giveaway(column, copied, bool(coded.any()), float(scores[best]), without, by_class)
+    return Giveaway(column, copied, bool(coded.any()), float(scores[best]), without, by_class, one_hot)
 
 
 def _mean_over_classes(predicted: Tensor, y: Tensor) -> float:
@@ -90,19 +94,30 @@ def _scores(predicted: Tensor, y: Tensor, classes: bool) -> Tensor:
     return 1 - (predicted - y).double().pow(2).mean(-1) / y.double().var(correction=0)
 
 
-def _coded(x: Tensor, y: Tensor) -> Tensor:
-    """Columns with one value for all samples of a class, and another one for each class."""
-    values, counts = torch.unique(y, return_counts=True)
+def _values_of_classes(x: Tensor, y: Tensor) -> Tensor:
+    """(classes, columns): the one value that a column has in all samples of a class, NaN where there are several."""
+    classes, counts = torch.unique(y, return_counts=True)
     if int(counts.min()) < FEW_A_CLASS:
-        return torch.zeros(x.shape[1], dtype=torch.bool)
-    firsts = []
-    constant = torch.ones(x.shape[1], dtype=torch.bool)
-    for value in values:
-        of_class = x[y == value]
-        constant &= (of_class == of_class[0]).all(0)
-        firsts.append(of_class[0])
-    ordered = torch.stack(firsts).sort(0).values
-    return constant & (ordered.diff(dim=0) > 0).all(0)
+        return torch.full((len(classes), x.shape[1]), torch.nan)
+    of_classes = [x[y == one] for one in classes]
+    return torch.stack([torch.where((rows == rows[0]).all(0), rows[0], torch.nan) for rows in of_classes])
+
+
+def _coded(values: Tensor) -> Tensor:
+    """Columns with another value for each class."""
+    return (values.sort(dim=0).values.diff(dim=0) > 0).all(0) if len(values) else torch.zeros(0, dtype=torch.bool)
+
+
+def _one_hot(values: Tensor) -> list[int]:
+    """A column for every class but one at most, of three or more; none otherwise."""
+    if len(values) < FEW_CLASSES:
+        return []
+    found: dict[int, int] = {}
+    for column, of_class in enumerate(values.T):
+        different, where, counts = torch.unique(of_class, return_inverse=True, return_counts=True)
+        if len(different) == 2 and int(counts.min()) == 1:
+            found.setdefault(int((where == int(counts.argmin())).nonzero()[0, 0]), column)
+    return sorted(found.values()) if len(found) >= len(values) - 1 else []
 
 
 def _is_copy(column: Tensor, y: Tensor) -> bool:
