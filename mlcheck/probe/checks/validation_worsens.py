@@ -8,7 +8,7 @@ from statistics import fmean, pstdev
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
-from mlcheck.core.metric_names import best, tells_what_is_amiss
+from mlcheck.core.metric_names import best, is_share_of_pairs, tells_what_is_amiss
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
@@ -26,6 +26,7 @@ FALL = 0.25
 GONE, HALF = 0.1, 0.5
 FEW_BATCHES = 3
 CLOSE = 0.05
+ANTI = 0.35
 BY_HEART = 10
 GROWN = 3.0
 LONG, PART, STILL = 60, 0.2, 0.01
@@ -45,6 +46,8 @@ def check(
     if searched and not searched.smallest and learnt and (finding := _unlearnt(learnt)):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=learnt.samples)
     if searched and searched.smallest and (finding := _grows(searched.metric, run)):
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=run.steps)
+    if finding := _turned_round(run):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=run.steps)
     names = [name for name in (run.before[0] if run.before else {}) if LOSSES.search(name.lower())]
     if not names or not run.after or len(run.losses) < FEW:
@@ -178,6 +181,25 @@ def _falls(metric: str, run: ShortRun) -> Finding | None:
         help="look at the sign of the loss and at the order of its arguments, then at the metric",
         numbers={"before": start, "after": end},
     )
+
+
+def _turned_round(run: ShortRun) -> Finding | None:
+    """A share of pairs in the right order that training brings far below a half, where no knowledge would leave it."""
+    if len(run.losses) < FEW or run.backwards > run.steps or not run.after:
+        return None
+    first, last = _ends(run.losses)
+    for name in filter(is_share_of_pairs, run.after[0]):
+        after = [metrics[name] for metrics in (*run.after, *run.on_training[1]) if name in metrics]
+        trained = _on_training(name, run)
+        if last < first and trained and min(after) > 0 and max(after) < ANTI and trained[0] - trained[1] > CLOSE:
+            return Finding(
+                f"{name} falls from {trained[0]:.3g} to {trained[1]:.3g} on training batches, where pairs in no order have "
+                f"0.5, while the training loss falls from {first:.4g} to {last:.4g}: training orders them the wrong way "
+                "round",
+                help="look at the sign of the loss, then at what a high score means in the metric",
+                numbers={"before": trained[0], "after": trained[1]},
+            )
+    return None
 
 
 def _is_gone(pairs: list[tuple[float, float]]) -> bool:
