@@ -12,6 +12,7 @@ from mlcheck.core.plural import plural
 from mlcheck.probe.measure.loss.bootstrapped import Bootstrapped
 from mlcheck.probe.measure.model.averaged_copy import AveragedCopies
 from mlcheck.probe.measure.model.following import Copy
+from mlcheck.probe.measure.model.lost_averages import LostAverages
 from mlcheck.probe.measure.training.short_run import ShortRun
 
 _FITS = 1e-3
@@ -23,7 +24,9 @@ _TARGET = "what values are compared with moves at every step of the optimizer"
 _AVERAGE = re.compile(r"ema|average|avg|shadow|smooth|polyak|swa")
 
 
-def check(seen: AveragedCopies, run: ShortRun | None, valued: Bootstrapped | None) -> Verdict:
+def check(
+    seen: AveragedCopies, run: ShortRun | None, valued: Bootstrapped | None, lost: LostAverages | None
+) -> Verdict:
     findings = _not_copied(seen, bool(valued))
     if not findings and not seen.copies:
         return Verdict(Outcome.SKIP, reason="there is no second copy of the model's weights")
@@ -40,6 +43,11 @@ def check(seen: AveragedCopies, run: ShortRun | None, valued: Bootstrapped | Non
         outcome = Outcome.WARN if mild else Outcome.FAIL
         return Verdict(outcome, findings[0].message, findings=tuple(findings), looked_at=seen.steps)
     moving = [copy for copy in copies if copy.decays]
+    if not moving and lost:
+        name, place = lost.copy, lost.place
+        told = f"`{name}` never moves: a step computes averages of it and the model's weights and keeps none of them"
+        help_ = "write them to the copy: copy.lerp_(weight, 1 - decay), copy.copy_(average), or load_state_dict"
+        return Verdict(Outcome.WARN, told, findings=(Finding(told, place, help=help_),), looked_at=lost.weights)
     for copy in copies:
         if copy not in moving and copy.read and _is_average(copy):
             told = f"`{copy.name}` is used in evaluation and did not change in {plural(seen.steps, 'step')}"

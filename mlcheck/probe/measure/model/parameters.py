@@ -82,7 +82,7 @@ class Parameters:
             story.ran, story.twins_after = module in ran, _twins(module, weight)
             story.constant_after = _constant(weight)
             story.changed = not torch.equal(weight.detach(), then)
-            story.fresh = "" if story.changed or _is_copy(then, owners, weight) else _fresh(module, weight.detach())
+            story.fresh = "" if story.changed or _is_copy(then, weight, before) else _fresh(module, weight.detach())
         total = sum(p.numel() for model in trial.models.values() for p in model.parameters())
         return cls([story for story, *_ in before], _shared(trial), copied, updates, total, _by_module(trial))
 
@@ -179,10 +179,10 @@ def _copied(one: Tensor, other: Tensor) -> bool:
     return apart and torch.equal(one, other) and _constant(one) is None
 
 
-def _is_copy(values: Tensor, owners: list[Owner], weight: Tensor) -> bool:
+def _is_copy(values: Tensor, weight: Tensor, before: list[tuple[WeightStory, nn.Module, Tensor, Tensor]]) -> bool:
     """Whether another weight began with these values: an averaged or target network is made so."""
     return any(
-        other is not weight and other.shape == values.shape and torch.equal(other, values) for _, _, other in owners
+        other is not weight and then.shape == values.shape and torch.equal(then, values) for *_, other, then in before
     )
 
 
