@@ -122,8 +122,8 @@ def _fault(table: Examples, best: Giveaway, name: str) -> str:
         names = ", ".join(f"`{table.column(column)}`" for column in best.one_hot[:3])
         more = ", ..." if len(best.one_hot) > 3 else ""
         return (
-            f"the inputs {names}{more} are the label `{table.target}`, one-hot: in all of {len(table.y):,} samples each "
-            "has one value for one class and another for all others"
+            f"the inputs {names}{more} are the label `{table.target}`, one-hot: in all of {len(table.y):,} samples "
+            "each has one value for one class and another for all others"
         )
     if table.part(best.column).is_signal:
         return ""  # one line of a spectrum, or one spot of a picture, may be what there is to see

@@ -193,9 +193,9 @@ def _turned_round(run: ShortRun) -> Finding | None:
         trained = _on_training(name, run)
         if last < first and trained and min(after) > 0 and max(after) < ANTI and trained[0] - trained[1] > CLOSE:
             return Finding(
-                f"{name} falls from {trained[0]:.3g} to {trained[1]:.3g} on training batches, where pairs in no order have "
-                f"0.5, while the training loss falls from {first:.4g} to {last:.4g}: training orders them the wrong way "
-                "round",
+                f"{name} falls from {trained[0]:.3g} to {trained[1]:.3g} on training batches, where pairs in no order "
+                f"have 0.5, while the training loss falls from {first:.4g} to {last:.4g}: training orders them the "
+                "wrong way round",
                 help="look at the sign of the loss, then at what a high score means in the metric",
                 numbers={"before": trained[0], "after": trained[1]},
             )

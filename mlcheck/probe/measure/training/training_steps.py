@@ -36,7 +36,7 @@ class TrainingSteps:
     name. `unregistered` are parameters that got gradients although they belong to no trained model and no optimizer.
     `fleeting` are those of them that are made anew in every step. `strays` counts tensors that an optimizer holds and
     no model owns. `late` are parameters that a model made in its steps and no optimizer was given. `gives_optimizer` is
-    False where the one that stepped is mlcheck's own. `epoch` is how many batches a pass has, 0 where that is not known.
+    False where the one that stepped is mlcheck's own. `epoch` is how many batches a pass has, 0 where it does not tell.
     """
 
     reach: ClassVar[Reach] = "step"
