@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Literal
 
 _LARGE_IS_GOOD = {"acc", "accuracy", "f1", "auc", "auroc", "precision", "recall", "iou", "miou", "map", "bleu", "psnr"}
@@ -29,5 +30,5 @@ def tells_what_is_amiss(name: str) -> bool:
 def is_share_of_pairs(name: str) -> bool:
     """Whether it is named for the share of pairs in the right order, which is a half where nothing is known."""
     words = re.split(r"[^a-z0-9]+", name.lower())
-    pairs = {f"{one}{other}" for one, other in zip(words, words[1:])}
+    pairs = {f"{one}{other}" for one, other in pairwise(words)}
     return bool(_OF_PAIRS & {*words, *pairs}) and not {"pr", "prauc"} & {*words, *pairs}

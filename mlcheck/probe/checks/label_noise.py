@@ -8,7 +8,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.data.examples import BINARY_LOSSES
-from mlcheck.probe.measure.data.held_out_errors import Errors, held_out_errors
+from mlcheck.probe.measure.data.held_out_errors import Errors, as_often, held_out_errors
 from mlcheck.probe.measure.data.labels import Labels
 from mlcheck.probe.measure.data.neighbours import Consensus, consensus, features, table
 from mlcheck.probe.measure.data.passes import Passes
@@ -105,6 +105,11 @@ def _by_neighbours(labels: Labels, passes: Passes, samples: Samples | None, shar
     numbers["in validation"] = control.share
     if low <= overlap:
         return Verdict(Outcome.PASS, message, figures=figures, numbers=numbers, looked_at=found.judged)
+    if held_out and not as_often(*(y[(y >= 0) & (y != use.ignored)] for _, y in (training, held_out))):
+        reason = (
+            f"{message}, where labels are not as frequent: classes that mix do so more where they are drawn as often"
+        )
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason)
     help_ = "look at the samples listed; labels may be wrong, or shifted against the inputs"
     if samples and samples.training.varying:
         message += "; training samples are augmented, and may no longer show what their label says"

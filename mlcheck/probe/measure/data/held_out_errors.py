@@ -7,6 +7,7 @@ most labels of a class are wrong, only what was learnt from validation tells: of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -47,17 +48,21 @@ def held_out_errors(
     if y.ndim == 1:
         others, own = _better(_answers(asked, wanted, x, y))
         _, *parts = _by_part(own, y, others, wanted)
-    return [whole, *parts] if _as_often(y, wanted) else [Errors(None, 0, 0, 0, 0), *parts]
+    return [whole, *parts] if as_often(y, wanted) else [Errors(None, 0, 0, 0, 0), *parts]
 
 
-def _as_often(y: Tensor, wanted: Tensor) -> bool:
-    """Whether labels are as frequent in both: a class that is hard counts for more where a sampler draws more of it."""
+def as_often(y: Tensor, wanted: Tensor) -> bool:
+    """Whether labels are as frequent in both: a class that is hard counts for more where a sampler draws more of it.
+
+    Beyond what two draws of that many samples differ by.
+    """
     if y.ndim == 2:
         return bool(((y.double().mean(0) - wanted.double().mean(0)).abs() < _APART).all())
-    shares = [
-        torch.bincount(labels, minlength=int(max(y.max(), wanted.max())) + 1) / len(labels) for labels in (y, wanted)
-    ]
-    return float((shares[0] - shares[1]).abs().sum()) / 2 < _APART
+    classes = int(max(y.max(), wanted.max())) + 1
+    one, other = (torch.bincount(labels, minlength=classes).double() / len(labels) for labels in (y, wanted))
+    both = (one + other) / 2
+    by_chance = (2 / math.pi * both * (1 - both) * (1 / len(y) + 1 / len(wanted))).sqrt().sum() / 2
+    return float((one - other).abs().sum() / 2 - by_chance) < _APART
 
 
 def _some(split: tuple[Tensor, Tensor], ignored: int) -> tuple[Tensor, Tensor]:
