@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -38,6 +39,30 @@ def test_an_update_at_the_end_of_a_pass(every: int, known: bool, outcome: Outcom
     trial.train_step = step
     trial.loaders = trial.loaders if known else {}
     assert ask("parameter-never-changes", trial).outcome is outcome
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_gradients_that_the_program_sets_itself(learns: bool) -> None:
+    """The outer loop of Reptile: a copy goes some steps, and the way it went is the gradient."""
+    model = mlp()
+    outer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        fast = deepcopy(model)
+        inner = torch.optim.SGD(fast.parameters(), lr=0.1)
+        for _ in range(3):
+            inner.zero_grad()
+            loss = cross_entropy(fast, batch)
+            loss.backward()
+            inner.step()
+        outer.zero_grad()
+        for slow, quick in zip(model.parameters(), fast.parameters()):
+            slow.grad = (slow - quick).detach() if learns else None
+        outer.step()
+        return {"loss": loss.detach()}
+
+    verdict = ask("parameter-without-gradient", trial_of(model, classes(8), cross_entropy, outer, step))
+    assert verdict.outcome is (Outcome.PASS if learns else Outcome.WARN), verdict
 
 
 def test_a_learning_rate_of_zero() -> None:
