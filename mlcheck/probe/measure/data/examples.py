@@ -65,9 +65,14 @@ class Examples:
 
 def target_field(split: Pass, first: FirstLoss) -> Field | None:
     """The field of the batch that is a loss's target, one number a sample; None where there is none, or several."""
+    found = target_fields(split, first)
+    return found[0] if len(found) == 1 else None
+
+
+def target_fields(split: Pass, first: FirstLoss) -> list[Field]:
+    """All of them: a loss of survival compares with a time and with whether it was the end."""
     wanted = first.targets or first.written
-    found = [name for name in wanted if name in split.fields and split.fields[name].labels]
-    return split.fields[found[0]] if len(found) == 1 else None
+    return [split.fields[name] for name in wanted if name in split.fields and split.fields[name].labels]
 
 
 def has_classes(field: Field, first: FirstLoss) -> bool:
@@ -87,9 +92,12 @@ def _look_like_classes(field: Field) -> bool:
     return different <= {0.0, 1.0} or (counted and len(different) * FEW_ALIKE <= len(field.labels))
 
 
-def examples(split: Pass, first: FirstLoss) -> Examples | None:
-    """The kept batches as a table of at most 4,000 rows; None where samples have no common size or no one target."""
-    target = target_field(split, first)
+def examples(split: Pass, first: FirstLoss, of: Field | None = None) -> Examples | None:
+    """The kept batches as a table of at most 4,000 rows; None where samples have no common size or no one target.
+
+    The target is `of`, or the only one.
+    """
+    target = of or target_field(split, first)
     if target is None:
         return None
     rows, targets = [], []

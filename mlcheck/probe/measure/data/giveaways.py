@@ -22,6 +22,7 @@ class Giveaway:
     """A column and what it gives: `copied` is the target itself up to scale, `coded` has one value for each class.
 
     `one_hot` are columns of which each stands for one class: it has one value in that class and another in all others.
+    `ordered` is one that rises or falls with the target, whichever two samples are compared: its logarithm, say.
     `alone` is the accuracy (of classes) or R² (of numbers) of the column by itself, `without` that of the nearest
     neighbours in all other columns; both on samples that were held back. Samples that are drawn twice count once.
     `by_class` are the same two as means over the classes; none where a class has few samples.
@@ -34,6 +35,7 @@ class Giveaway:
     without: float
     by_class: tuple[float, float] | None = None
     one_hot: tuple[int, ...] = ()
+    ordered: bool = False
 
 
 def best_column(table: Examples) -> Giveaway | None:
@@ -56,11 +58,12 @@ def best_column(table: Examples) -> Giveaway | None:
     nearest = _nearest(x[order][:, varies[varies != column]], y[order], half)
     without = float(_scores(nearest, y[order][half:], table.classes))
     copied = not table.classes and _is_copy(x[:, column].double(), y.double())
+    ordered = not table.classes and _is_ordered(x[:, column].double(), y.double())
     by_class = None
     if table.classes and int(torch.unique(y[order][half:], return_counts=True)[1].min()) >= FEW_OF_THE_RAREST:
         own = torch.cat(list(_predicted(x[order][:, [column]], y[order], half)))[0]
         by_class = _mean_over_classes(own, y[order][half:]), _mean_over_classes(nearest, y[order][half:])
-    return Giveaway(column, copied, bool(coded.any()), float(scores[best]), without, by_class, one_hot)
+    return Giveaway(column, copied, bool(coded.any()), float(scores[best]), without, by_class, one_hot, ordered)
 
 
 def _mean_over_classes(predicted: Tensor, y: Tensor) -> float:
@@ -125,3 +128,10 @@ def _is_copy(column: Tensor, y: Tensor) -> bool:
     one, other = column - column.mean(), y - y.mean()
     slope = float((one * other).sum() / one.pow(2).sum())
     return float((other - slope * one).abs().max()) < 1e-5 * float(other.abs().max())
+
+
+def _is_ordered(column: Tensor, y: Tensor) -> bool:
+    """Whether the two go up and down together, or one down where the other goes up, without an exception."""
+    steps = y[column.argsort()].diff()
+    distinct = len(torch.unique(column)) == len(column)
+    return distinct and (bool((steps > 0).all()) or bool((steps < 0).all()))
