@@ -38,6 +38,7 @@ class LossFact:
     `outside` is the share of targets that lie where `made_by` never gets, `low` and `high` the targets' range.
     `alone` counts the trained parameters that this loss alone reaches. `own_target` says that the target is no data: it
     is learnt too, or held fast and in no batch. `margin` says that scores were lowered for the class that is wanted.
+    `ones` are the fewest and the most of a sample, where the shares of classes that are wanted are zeros and ones.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class LossFact:
     own_target: bool = False
     margin: bool = False
     class_weights: tuple[float, ...] = ()
+    ones: tuple[int, int] = (1, 1)
 
 
 @dataclass(slots=True)
@@ -154,7 +156,17 @@ def _fact(call: LossCall, pull: float | None, samples: int, scenes: list[LossSce
         own_target=call.learns_target or (call.swapped and not targets_in(scenes[0].batch, [call])),
         margin=has_margin(alike),
         class_weights=class_weights(call.options),
+        ones=_ones(call),
     )
+
+
+def _ones(call: LossCall) -> tuple[int, int]:
+    target = call.target
+    shares = call.kind == "cross_entropy" and target.is_floating_point() and target.ndim > 1 and target.numel()
+    if not shares or not bool(((target == 0) | (target == 1)).all()):
+        return 1, 1
+    counts = target.sum(1)
+    return int(counts.min()), int(counts.max())
 
 
 def _value(call: LossCall) -> float:
