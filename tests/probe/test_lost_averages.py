@@ -19,7 +19,7 @@ Update = Callable[[nn.Module, nn.Module], None]
 @torch.no_grad()
 def to_a_name(model: nn.Module, ema: nn.Module) -> None:
     for mine, theirs in zip(ema.parameters(), model.parameters()):
-        mine = 0.99 * mine + 0.01 * theirs
+        mine = 0.99 * mine + 0.01 * theirs  # type: ignore[assignment]
 
 
 def out_of_place(model: nn.Module, ema: nn.Module) -> None:

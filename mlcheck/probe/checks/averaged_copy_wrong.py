@@ -26,7 +26,7 @@ _AVERAGE = re.compile(r"ema|average|avg|shadow|smooth|polyak|swa")
 
 
 def check(
-    seen: AveragedCopies, run: ShortRun | None, valued: Bootstrapped | None, lost: LostAverages | None
+    seen: AveragedCopies, run: ShortRun | None, valued: Bootstrapped | None, lost: LostAverages | None = None
 ) -> Verdict:
     findings = _not_copied(seen, bool(valued))
     if not findings and not seen.copies:

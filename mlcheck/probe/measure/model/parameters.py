@@ -142,8 +142,9 @@ def _units(module: nn.Module, weight: Tensor) -> Tensor | None:
         return None
     flat = weight.detach().reshape(weight.shape[0], -1)
     bias = getattr(module, "bias", None)
-    with_bias = isinstance(bias, Tensor) and bias.shape == flat.shape[:1]
-    return torch.cat([flat, bias.detach()[:, None]], dim=1) if with_bias else flat
+    if not isinstance(bias, Tensor) or bias.shape != flat.shape[:1]:
+        return flat
+    return torch.cat([flat, bias.detach()[:, None]], dim=1)
 
 
 def _constant(weight: Tensor) -> float | None:

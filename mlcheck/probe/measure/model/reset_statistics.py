@@ -64,7 +64,7 @@ def _loading(loaded: set[nn.Module]) -> Iterator[None]:
         loaded.update(module.modules())
         return original(module, *args, **kwargs)
 
-    nn.Module.load_state_dict = load  # type: ignore[method-assign]
+    nn.Module.load_state_dict = load  # type: ignore[assignment, method-assign]
     try:
         yield
     finally:
