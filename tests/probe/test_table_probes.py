@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from probe_programs import ask, mlp, says, trial_on
+from probe_programs import ask, mlp, says, trial_of, trial_on
 from sklearn.datasets import load_digits
 from table_programs import classified, draws, numbers, rare, regressed
 from torch import Tensor, nn
@@ -319,3 +319,21 @@ def test_columns_that_are_the_label_one_hot(columns: str) -> None:
     assert "one-hot" not in ask("target-in-input", classified(torch.cat([x, hot], dim=1), y)).summary
     group = F.one_hot(y // 2, 2).float()
     assert ask("target-in-input", classified(torch.cat([x, group], dim=1), y)).outcome is Outcome.PASS
+
+
+def test_nodes_of_a_graph_whose_label_is_among_their_features() -> None:
+    generator = draws(1)
+    y = torch.arange(120) // 40  # in order, as nodes often are
+    x, near = torch.randn(120, 6, generator=generator), (y[:, None] == y) * torch.rand(120, 120, generator=generator)
+    seen = torch.arange(120) % 2 == 0
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return F.cross_entropy((batch["near"] @ model(batch["x"]))[batch["mask"]], batch["y"][batch["mask"]])
+
+    def program(x: Tensor) -> Trial:
+        return trial_of(mlp(x.shape[1], 3), [{"x": x, "near": near, "y": y, "mask": seen}], loss)
+
+    leaking = torch.cat([x, F.one_hot(y, 3)], dim=1)
+    says(ask("target-in-input", program(leaking)), Outcome.WARN, "`x[:, 6]`, `x[:, 7]`, `x[:, 8]`", "one-hot")
+    for rule in ("target-in-input", "labels-constant", "training-data-not-shuffled", "baseline-not-beaten"):
+        assert ask(rule, program(x)).outcome not in (Outcome.WARN, Outcome.FAIL), rule

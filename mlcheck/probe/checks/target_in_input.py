@@ -32,7 +32,7 @@ def check(passes: Passes, first: FirstLoss, overlapped: Overlapped | None, hidde
         return _as_channel(channel)
     if (spoken := label_tokens(passes.training, first)) is not None:
         return _spoken(spoken)
-    fields = target_fields(passes.training, first)
+    fields = target_fields(passes.training, first, first.picked)
     tables = [table for field in fields if (table := examples(passes.training, first, field))]
     if not tables:
         return Verdict(Outcome.SKIP, reason="there is no one target a sample beside inputs of one size")

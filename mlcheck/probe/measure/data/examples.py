@@ -69,9 +69,9 @@ def target_field(split: Pass, first: FirstLoss) -> Field | None:
     return found[0] if len(found) == 1 else None
 
 
-def target_fields(split: Pass, first: FirstLoss) -> list[Field]:
+def target_fields(split: Pass, first: FirstLoss, picked: tuple[str, ...] = ()) -> list[Field]:
     """All of them: a loss of survival compares with a time and with whether it was the end."""
-    wanted = first.targets or first.written
+    wanted = first.targets or first.written or picked
     return [split.fields[name] for name in wanted if name in split.fields and split.fields[name].labels]
 
 
@@ -133,7 +133,7 @@ def _input_names(tensors: dict[str, Tensor], samples: int, first: FirstLoss) -> 
         for name, tensor in tensors.items()
         if tensor.ndim > 1
         and len(tensor) == samples
-        and name not in (*first.targets, *first.written)
+        and name not in (*first.targets, *first.written, *first.picked)
         and not tensor.is_complex()
     ]
     seen = [name for name in rows if name in first.inputs]

@@ -118,7 +118,7 @@ def _one_hot(values: Tensor) -> list[int]:
     found: dict[int, int] = {}
     for column, of_class in enumerate(values.T):
         different, where, counts = torch.unique(of_class, return_inverse=True, return_counts=True)
-        if len(different) == 2 and int(counts.min()) == 1:
+        if not bool(of_class.isnan().any()) and len(different) == 2 and int(counts.min()) == 1:
             found.setdefault(int((where == int(counts.argmin())).nonzero()[0, 0]), column)
     return sorted(found.values()) if len(found) >= len(values) - 1 else []
 

@@ -22,7 +22,7 @@ def named(batch: Any, tensors: list[Tensor]) -> tuple[str, ...]:
 
 def targets_in(batch: Any, calls: list[LossCall]) -> tuple[str, ...]:
     wanted = [call.target for call in calls]
-    return named(batch, wanted) or _soft(batch, calls) or _scaled(batch, wanted) or _selected(batch, wanted)
+    return named(batch, wanted) or _soft(batch, calls) or _scaled(batch, wanted)
 
 
 def _scaled(batch: Any, wanted: list[Tensor]) -> tuple[str, ...]:
@@ -42,12 +42,12 @@ def _in_scale(one: Tensor, other: Tensor) -> bool:
     return bool((y - slope * x).abs().max() < ROUNDING * y.abs().max())
 
 
-def _selected(batch: Any, wanted: list[Tensor]) -> tuple[str, ...]:
+def picked_in(batch: Any, calls: list[LossCall]) -> tuple[str, ...]:
     """Those of which a loss received some places, told by a mask or by indices that the batch holds beside them.
 
     So are the nodes of a graph that are known, and the places of a sequence that count.
     """
-    held = list(leaves(batch))
+    held, wanted = list(leaves(batch)), [call.target for call in calls]
     picks = [pick for name, leaf in held for pick in _picks(leaf)]
     return tuple(
         name

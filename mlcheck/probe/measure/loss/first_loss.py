@@ -11,7 +11,7 @@ import torch
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import first_batches
-from mlcheck.probe.measure.loss.batch_targets import named, targets_in
+from mlcheck.probe.measure.loss.batch_targets import named, picked_in, targets_in
 from mlcheck.probe.measure.loss.class_weights import class_weights
 from mlcheck.probe.measure.loss.compared_by_hand import compared_by_hand, has_one_a_sample
 from mlcheck.probe.measure.loss.floors import REACHED, Floors, floors, mean_loss
@@ -66,7 +66,8 @@ class LossFact:
 class FirstLoss:
     """Losses of untrained steps, with optimizers held still.
 
-    `inputs` and `targets` name the tensors of a batch that a model or a loss received. Where no loss of torch is seen,
+    `inputs` and `targets` name the tensors of a batch that a model or a loss received, `picked` those of which a loss
+    received the places that a mask picks. Where no loss of torch is seen,
     `compared` names those of several numbers a sample that no model received and the loss depends on, `written` those
     of one. `tiled` is how
     the value that backward sees grows when every sample is in the batch twice: 1 for a mean, 2 for a sum, `growths`
@@ -82,6 +83,7 @@ class FirstLoss:
     losses: list[LossFact] = field(default_factory=list)
     inputs: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    picked: tuple[str, ...] = ()
     compared: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     values: list[float] = field(default_factory=list)
@@ -114,6 +116,7 @@ class FirstLoss:
             losses=[_fact(call, pull, size or 1, scenes, first.alone(call)) for call, pull in first.seen],
             inputs=inputs,
             targets=targets_in(batches[0], [call for call, _ in first.seen]),
+            picked=picked_in(batches[0], [call for call, _ in first.seen]),
             compared=tuple(name for name in by_hand if name not in single),
             written=single,
             values=[scene.value for scene in scenes],
