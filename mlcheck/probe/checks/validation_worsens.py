@@ -26,7 +26,7 @@ FALL = 0.25
 GONE, HALF = 0.1, 0.5
 FEW_BATCHES = 3
 CLOSE = 0.05
-ANTI = 0.35
+ANTI, FELL = 0.42, 0.08
 BY_HEART = 10
 GROWN = 3.0
 LONG, PART, STILL = 60, 0.2, 0.01
@@ -189,9 +189,12 @@ def _turned_round(run: ShortRun) -> Finding | None:
         return None
     first, last = _ends(run.losses)
     for name in filter(is_share_of_pairs, run.after[0]):
-        after = [metrics[name] for metrics in (*run.after, *run.on_training[1]) if name in metrics]
-        trained = _on_training(name, run)
-        if last < first and trained and min(after) > 0 and max(after) < ANTI and trained[0] - trained[1] > CLOSE:
+        before, after = (*run.before, *run.on_training[0]), (*run.after, *run.on_training[1])
+        pairs = [(b[name], a[name]) for b, a in zip(before, after) if name in b and name in a]
+        trained, fell = _on_training(name, run), [b - a for b, a in pairs]
+        if not trained or last >= first or len(pairs) < FEW_BATCHES or min(fell) <= 0 or fmean(fell) < FELL:
+            continue
+        if max(fmean(a for _, a in pairs), trained[1]) < ANTI:
             return Finding(
                 f"{name} falls from {trained[0]:.3g} to {trained[1]:.3g} on training batches, where pairs in no order "
                 f"have 0.5, while the training loss falls from {first:.4g} to {last:.4g}: training orders them the "
