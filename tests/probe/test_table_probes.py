@@ -337,3 +337,23 @@ def test_nodes_of_a_graph_whose_label_is_among_their_features() -> None:
     says(ask("target-in-input", program(leaking)), Outcome.WARN, "`x[:, 6]`, `x[:, 7]`, `x[:, 8]`", "one-hot")
     for rule in ("target-in-input", "labels-constant", "training-data-not-shuffled", "baseline-not-beaten"):
         assert ask(rule, program(x)).outcome not in (Outcome.WARN, Outcome.FAIL), rule
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcome"), [("apart", Outcome.PASS), ("shared", Outcome.FAIL), ("ids", Outcome.FAIL)]
+)
+def test_nodes_of_a_graph_that_are_in_both_splits(kind: str, outcome: Outcome) -> None:
+    x, y = torch.randn(120, 6, generator=draws(1)), torch.randint(3, (120,), generator=draws(2))
+    seen = torch.rand(120, generator=draws(3)) < 0.5
+    others = ~seen if kind == "apart" else torch.rand(120, generator=draws(4)) < 0.5
+    if kind == "ids":
+        seen, others = seen.nonzero()[:, 0], others.nonzero()[:, 0]
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return F.cross_entropy(model(batch["x"])[batch["pick"]], batch["y"][batch["pick"]])
+
+    trial = trial_of(mlp(6, 3), [{"x": x, "y": y, "pick": seen}], loss)
+    trial.validation_batches = lambda: iter([{"x": x, "y": y, "pick": others}])
+    verdict = ask("splits-overlap", trial)
+    assert verdict.outcome is outcome, verdict
+    assert "`pick` picks for validation" in verdict.summary
