@@ -71,3 +71,34 @@ def test_few_masks_decide_nothing() -> None:
     says(
         ask("mask-misaligned", segmentation(picture, mask.transpose(1, 2))), Outcome.INCONCLUSIVE, "too few masks", "20"
     )
+
+
+@pytest.mark.parametrize(("places", "where"), [(1, "the sample before it"), (-2, "2 samples after it")])
+@pytest.mark.parametrize("kind", [torch.Tensor.long, lambda mask: mask[:, None].float()])
+def test_masks_of_the_pictures_beside_theirs(places: int, where: str, kind: Callable[[Tensor], Tensor]) -> None:
+    picture, mask = boxes()
+    trial = paired(picture, kind(mask.roll(places, 0)))
+    says(ask("mask-misaligned", trial), Outcome.WARN, "is shifted against the pictures", where)
+
+
+def paired(picture: Tensor, mask: Tensor) -> Trial:
+    """The loss takes classes, or shares of one."""
+    if not mask.is_floating_point():
+        return segmentation(picture, mask)
+    model = nn.Conv2d(3, 1, 3, padding=1)
+    data = TensorDataset(picture, mask)
+    return trial_on(data, model=model, loss=lambda m, b: F.binary_cross_entropy_with_logits(m(b[0]), b[1]))
+
+
+def test_masks_of_pictures_that_follow_one_another_fit_their_neighbours_too() -> None:
+    """Frames of a film: an object that moves by a pixel now and then."""
+    place, corner = torch.arange(16), torch.arange(96) // 12
+    mask = ((place >= corner[:, None]) & (place < corner[:, None] + 6)).long()[:, :, None].expand(-1, 16, 16)
+    picture = mask[:, None] + 0.3 * torch.randn(96, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    says(ask("mask-misaligned", segmentation(picture, mask.contiguous())), Outcome.PASS, "as they are")
+
+
+def test_masks_in_another_order_than_their_pictures_fit_none_for_certain() -> None:
+    picture, mask = boxes()
+    order = torch.randperm(len(mask), generator=torch.Generator().manual_seed(1))
+    assert ask("mask-misaligned", segmentation(picture, mask[order])).outcome is not Outcome.WARN

@@ -7,6 +7,7 @@ from copy import deepcopy
 from itertools import count
 from typing import Any
 
+import pytest
 import torch
 from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of
 from torch import Tensor, nn
@@ -132,16 +133,14 @@ def taught(update: Update, evaluate: bool = True) -> Trial:
 
 
 def test_a_copy_that_is_evaluated_and_never_moves() -> None:
-    @torch.no_grad()
-    def rebinds(model: nn.Module, ema: nn.Module) -> None:
-        for mine, theirs in zip(ema.parameters(), model.parameters(), strict=True):
-            mine = 0.9 * mine + 0.1 * theirs  # type: ignore[assignment]
+    def left(model: nn.Module, ema: nn.Module) -> None:
+        """Nobody calls the update."""
 
-    verdict = ask(COPY, taught(rebinds))
+    verdict = ask(COPY, taught(left))
     assert verdict.outcome is Outcome.WARN, verdict
     assert "`Pair.teacher` is used in evaluation and never changes" in verdict.summary
     assert "bit for bit" in verdict.summary
-    assert ask(COPY, taught(rebinds, evaluate=False)).outcome is Outcome.INCONCLUSIVE
+    assert ask(COPY, taught(left, evaluate=False)).outcome is Outcome.INCONCLUSIVE
     assert ask(COPY, taught(average)).outcome is Outcome.PASS
 
 
@@ -153,6 +152,28 @@ def test_a_copy_that_is_set_now_and_then_is_no_copy_that_never_moves() -> None:
             average(model, ema, 0.0)
 
     assert ask(COPY, taught(seldom)).outcome is Outcome.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("sets", "outcome"),
+    [
+        (lambda step: step % 8 == 0, Outcome.WARN),
+        (lambda step: step <= 8, Outcome.INCONCLUSIVE),
+        (lambda step: step <= 3, Outcome.PASS),
+        (lambda step: step == 8, Outcome.PASS),
+    ],
+)
+def test_a_copy_that_is_set_again_and_again(sets: Callable[[int], bool], outcome: Outcome) -> None:
+    steps = count(1)
+
+    def sometimes(model: nn.Module, ema: nn.Module) -> None:
+        average(model, ema)
+        if sets(next(steps)):
+            ema.load_state_dict(model.state_dict())
+
+    verdict = ask(COPY, averaged(sometimes))
+    assert verdict.outcome is outcome, verdict
+    assert ("2 times in" in verdict.summary or "3 times in" in verdict.summary) is (outcome is Outcome.WARN)
 
 
 def test_decay_and_its_complement_exchanged() -> None:

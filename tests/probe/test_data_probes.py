@@ -144,6 +144,28 @@ class Stream(IterableDataset[Any]):
         return islice(iter(table()), *((worker.id, None, worker.num_workers) if self._shared else (None,)))
 
 
+class Augmented(IterableDataset[Any]):
+    """A table in random order with noise, `shared` between the workers or not, or samples that are made up."""
+
+    def __init__(self, shared: bool, made_up: bool = False) -> None:
+        self._shared, self._made_up = shared, made_up
+
+    def __iter__(self) -> Iterator[Any]:
+        worker = torch.utils.data.get_worker_info()
+        first, every = (worker.id, worker.num_workers) if worker and self._shared else (0, 1)
+        rows = list(table())[first::every]
+        for index in torch.randperm(len(rows)).tolist():
+            x, y = rows[index]
+            yield (torch.randn(8), torch.randint(5, ())) if self._made_up else (x + 0.1 * torch.randn(8), y)
+
+
+def test_workers_that_each_read_a_whole_stream_and_augment_it() -> None:
+    verdict = ask("iterable-not-sharded", streamed(Augmented(shared=False)))
+    says(verdict, Outcome.WARN, "gives 320 samples in a pass", "augmented anew")
+    says(ask("iterable-not-sharded", streamed(Augmented(shared=True))), Outcome.PASS)
+    says(ask("iterable-not-sharded", streamed(Augmented(shared=False, made_up=True))), Outcome.PASS)
+
+
 def test_workers_that_each_read_a_whole_stream() -> None:
     verdict = ask("iterable-not-sharded", streamed(Stream(shared=False)))
     says(verdict, Outcome.FAIL, "comes 2 times in a pass, 640 in all and 320 different ones")

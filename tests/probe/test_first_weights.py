@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from probe_programs import ask, classes, cross_entropy, mlp, on_classes, says, trial_of
 from torch import Tensor, nn
 
@@ -44,6 +46,38 @@ class Pairs(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         return self.centre(tokens[:, 0]) @ self.context.weight.T
+
+
+class Rated(nn.Module):
+    """The score of a pair is the sum of products, or a layer of its own turns these into one."""
+
+    def __init__(self, mixed: bool) -> None:
+        super().__init__()
+        self.user, self.item = nn.Embedding(20, 8), nn.Embedding(20, 8)
+        self.mix = nn.Linear(8, 1) if mixed else None
+
+    def forward(self, pairs: Tensor) -> Tensor:
+        products = self.user(pairs[:, 0]) * self.item(pairs[:, 1])
+        return self.mix(products)[:, 0] if self.mix else products.sum(1)
+
+
+@pytest.mark.parametrize(
+    ("mixed", "start", "outcome"),
+    [
+        (False, lambda weight: nn.init.constant_(weight, 0.1), Outcome.FAIL),
+        (False, lambda weight: weight.data.copy_(torch.rand(20, 1).expand(20, 8)), Outcome.FAIL),
+        (True, lambda weight: nn.init.ones_(weight), Outcome.PASS),
+        (False, lambda weight: nn.init.normal_(weight, std=0.1), Outcome.SKIP),
+    ],
+)
+def test_columns_of_tables_that_are_equal(mixed: bool, start: Callable[[Tensor], Any], outcome: Outcome) -> None:
+    model = Rated(mixed)
+    start(model.user.weight)
+    start(model.item.weight)
+    batches = [(torch.randint(20, (32, 2)), torch.randn(32)) for _ in range(3)]
+    verdict = ask("weights-start-equal", trial_of(model, batches, lambda m, b: F.mse_loss(m(b[0]), b[1])))
+    assert verdict.outcome is outcome, verdict.summary
+    assert ("`user.weight`" in verdict.summary) is (outcome is Outcome.FAIL)
 
 
 def test_of_two_tables_one_may_begin_at_zero() -> None:

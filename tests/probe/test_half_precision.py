@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from probe_programs import ask, classes, cross_entropy, trial_of
+from probe_programs import ask, classes, cross_entropy, mlp, trial_of
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
@@ -191,3 +191,24 @@ def test_gradients_too_small_for_float16_need_a_scaler(scaled: bool) -> None:
     verdict = ask(HALF, trial)
     assert verdict.outcome is (Outcome.PASS if scaled else Outcome.WARN), verdict
     assert ("no GradScaler" in verdict.summary) is not scaled
+
+
+@pytest.mark.parametrize(("scaled", "outcome"), [(True, Outcome.PASS), (False, Outcome.FAIL)])
+def test_gradients_that_a_scaler_makes_too_large_at_first(scaled: bool, outcome: Outcome) -> None:
+    scaler, model = torch.amp.GradScaler("cpu", init_scale=2.0**24), mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.float16):
+            loss = F.cross_entropy(model(batch[0]).float(), batch[1])
+        if scaled:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            (loss * 2.0**24).backward()
+        return {"loss": loss.detach()}
+
+    verdict = ask("half-precision-overflows", trial_of(model, classes(8), cross_entropy, optimizer, step))
+    assert verdict.outcome is outcome, verdict

@@ -152,3 +152,24 @@ def test_log_probabilities_in_few_bits(dim: int, outcome: Outcome) -> None:
         return F.nll_loss(model(batch[0]).bfloat16().log_softmax(dim), batch[1])
 
     says(ask("nll-without-log-softmax", trial_of(model, batches, loss)), outcome)
+
+
+def tags(share: bool) -> Tensor:
+    several = (torch.rand(32, 6, generator=torch.Generator().manual_seed(0)) < 0.4).float()
+    return several / several.sum(1, keepdim=True).clamp_min(1) if share else several
+
+
+@pytest.mark.parametrize(
+    ("target", "outcome"),
+    [
+        (tags(share=False), Outcome.WARN),
+        (tags(share=True), Outcome.SKIP),
+        (F.one_hot(torch.arange(32) % 6, 6).float(), Outcome.SKIP),
+    ],
+)
+@pytest.mark.parametrize("loss", [F.cross_entropy, nn.CrossEntropyLoss(label_smoothing=0.1)])
+def test_tags_for_a_softmax(target: Tensor, outcome: Outcome, loss: Any) -> None:
+    trial = trial_of(mlp(8, 6), [(torch.randn(32, 8), target)] * 3, lambda m, b: loss(m(b[0]), b[1]))
+    verdict = ask("output-cannot-reach-targets", trial)
+    assert verdict.outcome is outcome, verdict
+    assert ("all of them share 1" in verdict.summary) is (outcome is Outcome.WARN)

@@ -109,3 +109,17 @@ def test_batch_norm_of_the_programs_own_that_never_sees_a_batch(norm: OwnNorm, o
     if outcome is Outcome.WARN:
         assert verdict.findings[0].location.path.endswith("test_norm_statistics.py")
         assert "training=True" in verdict.summary
+
+
+def test_statistics_that_are_put_back_with_the_weights() -> None:
+    """Each batch is a task of its own, to which the model as it was adapts anew."""
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 5))
+    trial = trial_of(model, classes(8), cross_entropy)
+    before, plain = {name: value.clone() for name, value in model.state_dict().items()}, trial.train_step
+
+    def adapt(batch: Any, index: int) -> Any:
+        model.load_state_dict(before)
+        return plain(batch, index)
+
+    trial.train_step = adapt
+    assert ask("batch-norm-forgets", trial).outcome is Outcome.PASS

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from probe_programs import Function, ask, classes, cross_entropy, fails, mlp, own_loop, says, trial_of
+from probe_programs import Function, ask, classes, cross_entropy, fails, mlp, own_loop, says, trial_of, trial_on
 from torch import Tensor, nn
+from torch.utils.data import TensorDataset
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.trial import Trial
@@ -16,6 +18,51 @@ from mlcheck.trial.trial import Trial
 
 def test_an_optimizer_that_never_steps() -> None:
     assert "no optimizer stepped in 64" in fails("parameter-never-changes", own_loop("zero", "backward")).summary
+
+
+@pytest.mark.parametrize(
+    ("every", "known", "outcome"),
+    [(70, True, Outcome.PASS), (0, True, Outcome.FAIL), (0, False, Outcome.INCONCLUSIVE)],
+)
+def test_an_update_at_the_end_of_a_pass(every: int, known: bool, outcome: Outcome) -> None:
+    trial = trial_on(TensorDataset(torch.randn(70 * 32, 8), torch.randint(5, (70 * 32,))))
+    (model,), (optimizer,) = trial.models.values(), trial.optimizers.values()
+
+    def step(batch: Any, index: int) -> dict[str, Tensor]:
+        loss = cross_entropy(model, batch)
+        (loss / 70).backward()
+        if every and (index + 1) % every == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+        return {"loss": loss.detach()}
+
+    trial.train_step = step
+    trial.loaders = trial.loaders if known else {}
+    assert ask("parameter-never-changes", trial).outcome is outcome
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_gradients_that_the_program_sets_itself(learns: bool) -> None:
+    """The outer loop of Reptile: a copy goes some steps, and the way it went is the gradient."""
+    model = mlp()
+    outer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        fast = deepcopy(model)
+        inner = torch.optim.SGD(fast.parameters(), lr=0.1)
+        for _ in range(3):
+            inner.zero_grad()
+            loss = cross_entropy(fast, batch)
+            loss.backward()
+            inner.step()
+        outer.zero_grad()
+        for slow, quick in zip(model.parameters(), fast.parameters()):
+            slow.grad = (slow - quick).detach() if learns else None
+        outer.step()
+        return {"loss": loss.detach()}
+
+    verdict = ask("parameter-without-gradient", trial_of(model, classes(8), cross_entropy, outer, step))
+    assert verdict.outcome is (Outcome.PASS if learns else Outcome.WARN), verdict
 
 
 def test_a_learning_rate_of_zero() -> None:

@@ -149,6 +149,37 @@ def test_validation_that_improves_or_only_overfits_passes() -> None:
     says(ask("validation-worsens", apart), Outcome.PASS)
 
 
+@pytest.mark.parametrize(("epochs", "outcome"), [(3.0, Outcome.WARN), (30.0, Outcome.INCONCLUSIVE)])
+@pytest.mark.parametrize("formula", [False, True])
+def test_a_loss_that_rises_on_others_than_those_seen_many_times(epochs: float, outcome: Outcome, formula: bool) -> None:
+    def of(value: float) -> list[dict[str, float]]:
+        return [{"val_loss": value}] * 2
+
+    run = ShortRun(steps=80, losses=[0.95**step for step in range(80)], backwards=80, before=of(1.1), after=of(3.6))
+    run.epochs, run.on_training = epochs, (of(1.1), of(3.0 if formula else 0.1))
+    assert check_validation(run, None, None, None).outcome is (Outcome.WARN if formula else outcome)
+
+
+@pytest.mark.parametrize(
+    ("name", "after", "on_training", "outcome"),
+    [
+        ("c_index", 0.2, 0.1, Outcome.WARN),
+        ("val_roc_auc", 0.3, 0.25, Outcome.WARN),
+        ("AUC", 0.3, 0.9, Outcome.SKIP),
+        ("concordance", 0.45, 0.45, Outcome.SKIP),
+        ("pr_auc", 0.1, 0.1, Outcome.SKIP),
+        ("coverage", 0.1, 0.1, Outcome.SKIP),
+    ],
+)
+def test_pairs_that_training_turns_round(name: str, after: float, on_training: float, outcome: Outcome) -> None:
+    run = ShortRun(steps=80, losses=[0.95**step for step in range(80)], backwards=80)
+    run.before, run.after = [{name: 0.52}] * 2, [{name: after}] * 2
+    run.on_training = [{name: 0.51}], [{name: on_training}]
+    verdict = check_validation(run, None, None, None)
+    assert verdict.outcome is outcome, verdict
+    assert ("the wrong way round" in verdict.summary) is (outcome is Outcome.WARN)
+
+
 def test_nodes_of_one_graph_that_are_told_apart_by_a_mask_may_be_overfitted() -> None:
     """Each batch holds all samples: training takes some, the evaluation the others, of which nothing can be learnt."""
     (x, y), model = classes(8, batches=1)[0], mlp()

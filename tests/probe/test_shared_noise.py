@@ -85,3 +85,34 @@ def test_inputs_that_get_one_pattern() -> None:
         return F.cross_entropy(model(batch[0] + 0.1 * torch.randn(batch[0].shape[1:])), batch[1])
 
     says(ask("noise-shared-by-batch", trial_of(mlp(), classes(8), loss)), Outcome.WARN, "shape (8,)")
+
+
+def diffusion(draw: Any) -> Trial:
+    """The model is to tell the noise that was mixed with its input, each sample's in its own shares."""
+    kept = torch.linspace(0.99, 0.01, 100)
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        x = batch[0]
+        a, noise = kept[torch.randint(100, (len(x),))][:, None], draw(x)
+        return F.mse_loss(model(a.sqrt() * x + (1 - a).sqrt() * noise), noise.expand_as(x))
+
+    return trial_of(mlp(8, 8), classes(8), loss)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x: torch.randn(8).expand_as(x),
+        lambda x: torch.randn_like(x[:1]),
+        lambda x: torch.randn(1, 8).repeat(len(x), 1),
+        lambda x: torch.randn(8).to(x) / 2,
+    ],
+)
+def test_one_draw_in_shares_of_each_sample(draw: Any) -> None:
+    says(ask("noise-shared-by-batch", diffusion(draw)), Outcome.WARN, "all 32 samples of a batch get the same noise")
+
+
+def test_draws_in_shares_of_each_sample() -> None:
+    says(ask("noise-shared-by-batch", diffusion(torch.randn_like)), Outcome.PASS)
+    says(ask("noise-shared-by-batch", diffusion(lambda x: torch.randn(len(x), 1) + torch.randn_like(x))), Outcome.PASS)
+    assert ask("noise-shared-by-batch", diffusion(lambda x: torch.ones(8))).outcome is not Outcome.WARN

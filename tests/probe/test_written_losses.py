@@ -142,3 +142,19 @@ def test_a_target_that_is_a_channel_of_the_input(scale: float) -> None:
 )
 def test_channels_that_are_not_the_target(channels: Any, target: Any) -> None:
     assert ask("target-in-input", segmented(channels, target)).outcome is not Outcome.WARN
+
+
+@pytest.mark.parametrize(("leaks", "outcome"), [(True, Outcome.WARN), (False, Outcome.PASS)])
+def test_a_time_of_survival_that_is_among_the_inputs(leaks: bool, outcome: Outcome) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, end = torch.randn(320, 6, generator=generator), (torch.rand(320, generator=generator) < 0.6).float()
+    time = torch.rand(320, generator=generator).log().neg() * x[:, 0].exp()
+    inputs = torch.cat([x, (time if leaks else time[torch.randperm(320)]).log()[:, None]], dim=1)
+
+    def partial(model: nn.Module, batch: Any) -> Tensor:
+        score, order = model(batch[0])[:, 0], batch[1].argsort(descending=True)
+        score, end = score[order], batch[2][order]
+        return -((score - score.logcumsumexp(0)) * end).sum() / end.sum().clamp_min(1)
+
+    trial = trial_on(TensorDataset(inputs, time, end), model=mlp(7, 1), loss=partial)
+    assert ask("target-in-input", trial).outcome is outcome

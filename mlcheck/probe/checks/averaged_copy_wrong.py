@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
@@ -12,6 +13,7 @@ from mlcheck.core.plural import plural
 from mlcheck.probe.measure.loss.bootstrapped import Bootstrapped
 from mlcheck.probe.measure.model.averaged_copy import AveragedCopies
 from mlcheck.probe.measure.model.following import Copy
+from mlcheck.probe.measure.model.lost_averages import LostAverages
 from mlcheck.probe.measure.training.short_run import ShortRun
 
 _FITS = 1e-3
@@ -23,7 +25,9 @@ _TARGET = "what values are compared with moves at every step of the optimizer"
 _AVERAGE = re.compile(r"ema|average|avg|shadow|smooth|polyak|swa")
 
 
-def check(seen: AveragedCopies, run: ShortRun | None, valued: Bootstrapped | None) -> Verdict:
+def check(
+    seen: AveragedCopies, run: ShortRun | None, valued: Bootstrapped | None, lost: LostAverages | None = None
+) -> Verdict:
     findings = _not_copied(seen, bool(valued))
     if not findings and not seen.copies:
         return Verdict(Outcome.SKIP, reason="there is no second copy of the model's weights")
@@ -39,7 +43,19 @@ def check(seen: AveragedCopies, run: ShortRun | None, valued: Bootstrapped | Non
         mild = (only_statistics and not seen.straight) or all(_TARGET in finding.message for finding in findings)
         outcome = Outcome.WARN if mild else Outcome.FAIL
         return Verdict(outcome, findings[0].message, findings=tuple(findings), looked_at=seen.steps)
+    if set_again := [copy for copy in copies if _times_set(copy.decays) > 1]:
+        told = (
+            f"`{set_again[0].name}` is set to the model again and again, {_times_set(set_again[0].decays)} times in "
+            f"{plural(seen.steps, 'step')}: in between it averages, and that is thrown away"
+        )
+        help_ = "copy the weights once, before training, and only average after it"
+        return Verdict(Outcome.WARN, told, findings=(Finding(told, seen.place, help=help_),), looked_at=seen.steps)
     moving = [copy for copy in copies if copy.decays]
+    if not moving and lost:
+        name, place = lost.copy, lost.place
+        told = f"`{name}` never moves: a step computes averages of it and the model's weights and keeps none of them"
+        help_ = "write them to the copy: copy.lerp_(weight, 1 - decay), copy.copy_(average), or load_state_dict"
+        return Verdict(Outcome.WARN, told, findings=(Finding(told, place, help=help_),), looked_at=lost.weights)
     for copy in copies:
         if copy not in moving and copy.read and _is_average(copy):
             told = f"`{copy.name}` is used in evaluation and did not change in {plural(seen.steps, 'step')}"
@@ -55,8 +71,16 @@ def check(seen: AveragedCopies, run: ShortRun | None, valued: Bootstrapped | Non
             f"{names} did not move in {plural(seen.steps, 'step')} and an evaluation: it may be meant to stay as it is"
         )
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=seen.steps)
+    if copied := [copy.name for copy in moving if not any(copy.decays)]:
+        reason = f"`{copied[0]}` was set to the model at each of {plural(seen.steps, 'step')}: it may average later"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=seen.steps)
     told = "; ".join(f"`{copy.name}` keeps {_range(copy.decays)} of itself at a step" for copy in moving)
     return Verdict(Outcome.PASS, f"{told}, with nothing left behind", looked_at=seen.steps)
+
+
+def _times_set(decays: list[float]) -> int:
+    """How often a step leaves nothing of the copy, after steps that kept most of it."""
+    return sum(now == 0 and before > _HELD for before, now in pairwise(decays))
 
 
 def _is_average(copy: Copy) -> bool:
@@ -113,7 +137,7 @@ def _faults(copy: Copy, steps: int) -> Iterator[tuple[str, str]]:
             f"`{copy.name}` moves away from the model: it keeps {max(copy.decays):.4g} of its distance at a step",
             "the decay lies between 0 and 1: copy = decay * copy + (1 - decay) * model",
         )
-    elif averages and len(copy.decays) > 1 and max(copy.decays) < _SWAPPED:
+    elif averages and len(copy.decays) > 1 and any(copy.decays) and max(copy.decays) < _SWAPPED:
         yield (
             f"`{copy.name}` averages nothing: it keeps {_range(copy.decays)} of itself at a step",
             "decay and 1 - decay seem exchanged: copy = decay * copy + (1 - decay) * model",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain, repeat
+
 import torch
 
 from mlcheck.core.check import Verdict
@@ -11,8 +13,11 @@ from mlcheck.probe.measure.data.columns import Columns, columns_of
 from mlcheck.probe.measure.data.embedded_ids import EmbeddedIds, Lookups
 from mlcheck.probe.measure.data.passes import Passes
 from mlcheck.probe.measure.data.same_inputs import same_inputs
+from mlcheck.probe.measure.data.samples import Samples
+from mlcheck.probe.measure.data.stuck_runs import stuck_in_batches, stuck_in_order
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
 from mlcheck.probe.measure.model.first_inputs import FirstInput, FirstInputs
+from mlcheck.probe.measure.names import part_of
 
 FEW = 100
 RARE = 0.5
@@ -22,7 +27,13 @@ CHANCE = 1e-6
 _NONE = 1e-9  # of the largest spread: rounding
 
 
-def check(passes: Passes, first: FirstLoss | None, entering: FirstInputs | None, lookups: Lookups | None) -> Verdict:
+def check(
+    passes: Passes,
+    first: FirstLoss | None,
+    entering: FirstInputs | None,
+    lookups: Lookups | None,
+    samples: Samples | None,
+) -> Verdict:
     layers = entering.inputs if entering else ()
     signals = {layer.shape for layer in layers if layer.kind == "convolution" and layer.shape[0] > 1}
     tested = columns_of(passes.validation, signals=signals) if passes.validation else {}
@@ -41,11 +52,27 @@ def check(passes: Passes, first: FirstLoss | None, entering: FirstInputs | None,
     same = same_inputs(passes.training, first.inputs) if first and not findings else None
     if same and same[1] >= FEW:
         findings.append(_one_and_the_same(*same))
+    if not findings and (stuck := _stuck(passes, samples)):
+        findings.append(stuck)
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=len(told))
     if not told:
         return Verdict(Outcome.SKIP, reason="no floating-point input with several features was read often enough")
     return Verdict(Outcome.PASS, "; ".join(told[:3]), looked_at=len(told))
+
+
+def _stuck(passes: Passes, samples: Samples | None) -> Finding | None:
+    """A column that is constant for a while, in the order of the data set or of a pass."""
+    in_order = stuck_in_order(samples.training.in_order) if samples and not samples.training.varying else iter(())
+    in_batches = stuck_in_batches(passes.training.kept)
+    for run, where in chain(zip(in_order, repeat("the data set")), zip(in_batches, repeat("a pass"))):
+        message = (
+            f"column {run.column} of `{part_of('batch', run.name)}` is {run.value:.4g} in {run.length} rows on end "
+            f"({run.start} to {run.start + run.length - 1} of {where}), and in the other {run.rows - run.length:,} "
+            "hardly ever the same twice"
+        )
+        return Finding(message, help="look at where these rows come from: a file or a batch that lacks the column")
+    return None
 
 
 def _one_word(tables: tuple[EmbeddedIds, ...]) -> list[Finding]:

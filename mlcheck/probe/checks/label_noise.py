@@ -7,19 +7,73 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.data.examples import BINARY_LOSSES
+from mlcheck.probe.measure.data.held_out_errors import Errors, as_often, held_out_errors
 from mlcheck.probe.measure.data.labels import Labels
-from mlcheck.probe.measure.data.neighbours import Consensus, consensus, features
+from mlcheck.probe.measure.data.neighbours import Consensus, consensus, features, table
 from mlcheck.probe.measure.data.passes import Passes
 from mlcheck.probe.measure.data.samples import Samples
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
 
 FEW = 100
 FEW_HELD_OUT = 30
 JUDGED = 0.3
 NOISY = 0.08
 SHOWN = 24
+EASY, BEYOND, FAR_BEYOND = 0.35, 0.03, 0.1
 
 
-def check(labels: Labels, passes: Passes, samples: Samples | None, *, share: float = NOISY) -> Verdict:
+def check(
+    labels: Labels, passes: Passes, samples: Samples | None, first: FirstLoss | None = None, *, share: float = NOISY
+) -> Verdict:
+    verdict = _by_neighbours(labels, passes, samples, share)
+    if verdict.outcome is Outcome.WARN or samples is None or samples.training.varying:
+        return verdict
+    use = next((use for use in labels.uses if use.one_a_sample and use.field), None)
+    name = use.field if use else _tags(passes, first)
+    training = table(passes.training.kept, name) if name else None
+    held_out = table(passes.validation.kept, name) if name and passes.validation else None
+    errors = held_out_errors(training, held_out, use.ignored if use else -1) if training and held_out else []
+    if finding := _more_errors(errors, share, tags=use is None):
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=errors[0].asked)
+    return verdict
+
+
+def _tags(passes: Passes, first: FirstLoss | None) -> str:
+    """The one tensor of the batch that is a binary loss's target, zeros and ones, several a sample."""
+    if first is None or len(first.losses) != 1 or first.losses[0].kind not in BINARY_LOSSES:
+        return ""
+    fields = [passes.training.fields[name] for name in first.targets if name in passes.training.fields]
+    tags = [one for one in fields if len(one.shape) == 2 and one.shape[1] > 1 and one.integral]
+    return tags[0].name if len(tags) == 1 and (tags[0].low, tags[0].high) == (0, 1) else ""
+
+
+def _more_errors(errors: list[Errors], share: float, tags: bool) -> Finding | None:
+    """Where a simple model is wrong in training far more often than in validation, with neither seen before."""
+    help_ = "look at training samples whose label such a model denies; labels may be wrong, or shifted against inputs"
+    parts = [one for one in errors[1:] if _stands_out(one, share, FAR_BEYOND)]
+    if 2 * len(parts) > len(errors[1:]) and not tags:
+        parts = []  # the splits differ in more than a few labels
+    for one in ([one for one in errors[:1] if _stands_out(one, share, BEYOND)] or parts)[:1]:
+        (low, _), (_, high) = interval(one.wrong, one.asked), interval(one.wrong_held_out, one.asked_held_out)
+        whose = "of the labels" if one.part is None else f"of tag {one.part}" if tags else f"of class {one.part}"
+        taken = f", most for class {one.taken_for}" if one.taken_for is not None else ""
+        message = (
+            f"a simple model, asked about samples that it has not seen, denies {100 * one.wrong / one.asked:.3g} % "
+            f"{whose} in training{taken}, and {100 * one.wrong_held_out / one.asked_held_out:.3g} % in validation "
+            f"(at least {100 * low:.3g} and at most {100 * high:.3g} %)"
+        )
+        return Finding(message, help=help_, numbers={"training": low, "validation": high})
+    return None
+
+
+def _stands_out(one: Errors, share: float, beyond: float) -> bool:
+    (low, _), (_, high) = interval(one.wrong, one.asked), interval(one.wrong_held_out, one.asked_held_out)
+    gap = one.wrong / max(one.asked, 1) - one.wrong_held_out / max(one.asked_held_out, 1)
+    return min(one.asked, one.asked_held_out) >= FEW_HELD_OUT and high <= EASY and low > high + beyond and gap >= share
+
+
+def _by_neighbours(labels: Labels, passes: Passes, samples: Samples | None, share: float) -> Verdict:
     use = next((use for use in labels.uses if use.one_a_sample and use.field), None)
     training = features(passes.training.kept, use.field) if use else None
     if use is None or training is None:
@@ -31,7 +85,7 @@ def check(labels: Labels, passes: Passes, samples: Samples | None, *, share: flo
             reason=f"only {found.judged} of {found.samples} samples have neighbours that agree: the inputs as they are "
             "do not tell the classes apart",
         )
-    low, high = interval(found)
+    low, high = interval(len(found.suspects), found.judged)
     told = (
         f"{100 * found.share:.1f} % of labels ({100 * low:.1f} to {100 * high:.1f} %) differ from those of the "
         "samples most like theirs"
@@ -46,11 +100,16 @@ def check(labels: Labels, passes: Passes, samples: Samples | None, *, share: flo
         reason = f"{told}, and too few held-out samples have neighbours that agree to tell noise from classes that mix"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason)
     # What neighbours get wrong in the held-out samples, at the most, is the classes' own overlap.
-    overlap = interval(control)[1]
+    overlap = interval(len(control.suspects), control.judged)[1]
     message = f"{told}; in validation {100 * control.share:.1f} % do (at most {100 * overlap:.1f} %)"
     numbers["in validation"] = control.share
     if low <= overlap:
         return Verdict(Outcome.PASS, message, figures=figures, numbers=numbers, looked_at=found.judged)
+    if held_out and not as_often(*(y[(y >= 0) & (y != use.ignored)] for _, y in (training, held_out))):
+        reason = (
+            f"{message}, where labels are not as frequent: classes that mix do so more where they are drawn as often"
+        )
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason)
     help_ = "look at the samples listed; labels may be wrong, or shifted against the inputs"
     if samples and samples.training.varying:
         message += "; training samples are augmented, and may no longer show what their label says"
@@ -66,9 +125,9 @@ def check(labels: Labels, passes: Passes, samples: Samples | None, *, share: flo
     )
 
 
-def interval(found: Consensus) -> tuple[float, float]:
+def interval(count: int, of: int) -> tuple[float, float]:
     """Wilson's interval at 99 %."""
-    z, n, p = 2.576, found.judged, found.share
+    z, n, p = 2.576, max(of, 1), count / max(of, 1)
     middle, reach = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     return max(0.0, (middle - reach) / (1 + z * z / n)), (middle + reach) / (1 + z * z / n)
 

@@ -15,7 +15,7 @@ _MEASURING = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
 
 
 def check(passes: Passes, first: FirstLoss) -> Verdict:
-    seen = [passes.training.fields[name] for name in first.targets if name in passes.training.fields]
+    seen = [passes.training.fields[name] for name in first.targets or first.picked if name in passes.training.fields]
     judged = [field for field in seen if field.name not in first.inputs and field.count and field.high >= field.low]
     if not judged and (field := _behind(passes, first)):
         finding = _same(field, passes.training.samples, f", and so is what {first.losses[0].kind} is given for it")

@@ -7,16 +7,30 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.loss.added_constants import AddedConstant, AddedConstants
+from mlcheck.probe.measure.loss.cut_decoders import CutDecoder, CutDecoders
 
 
-def check(seen: AddedConstants) -> Verdict:
-    findings = tuple(_finding(one) for one in seen.found)
+def check(seen: AddedConstants, rebuilt: CutDecoders | None) -> Verdict:
+    cut = [_cut(rebuilt.found)] if rebuilt and rebuilt.found else []
+    findings = (*map(_finding, seen.found), *cut)
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=seen.backwards)
     told = f"no term without a gradient is in the losses of {plural(seen.backwards, 'backward pass')}"
     if seen.terms:
         told = f"{plural(seen.terms, 'plain number')} added to losses do not depend on the weights"
     return Verdict(Outcome.PASS, told, looked_at=seen.backwards)
+
+
+def _cut(one: CutDecoder) -> Finding:
+    message = (
+        f"what `{one.decoder}` rebuilds does not train `{one.layer}`: changing these weights a little changes it by "
+        f"{100 * one.change:.2g} %, but its graph ends before them, and only other terms of the loss train them"
+    )
+    help_ = (
+        "look between the two for .sample() (rsample() keeps the graph), .detach(), no_grad, numpy or an argmin; a "
+        "quantiser lets gradients through with z + (q - z).detach()"
+    )
+    return Finding(message, one.place, help=help_, numbers={"change": one.change})
 
 
 def _finding(one: AddedConstant) -> Finding:

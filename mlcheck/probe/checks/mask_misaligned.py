@@ -1,4 +1,4 @@
-"""Judges whether masks lie over their pictures, or would if they were flipped or turned."""
+"""Judges whether masks lie over their pictures, or would if they were flipped or turned, or are those of others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.data.alignment import Alignment, alignment
 from mlcheck.probe.measure.data.passes import Passes
+from mlcheck.probe.measure.data.samples import Samples
+from mlcheck.probe.measure.data.shifted_masks import mask_shifts
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.names import part_of
 
 FEW = 30
 LITTLE = 0.1
@@ -15,9 +18,13 @@ TWICE = 2.0
 NEARLY_ALL = 0.9
 PART = 0.1
 FAR_MORE = 4
+NOTHING, CERTAIN = 2.0, 8.0  # standard deviations of chance
 
 
-def check(passes: Passes, first: FirstLoss) -> Verdict:
+def check(passes: Passes, first: FirstLoss, samples: Samples | None) -> Verdict:
+    if samples and (finding := _of_others(samples, first)):
+        looked_at = len(samples.training.in_order)
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), numbers=finding.numbers, looked_at=looked_at)
     seen = alignment(passes.training.kept, first.inputs, first.targets)
     if seen is None:
         return Verdict(Outcome.SKIP, reason="no mask of classes is the target of a picture of its size")
@@ -41,6 +48,23 @@ def check(passes: Passes, first: FirstLoss) -> Verdict:
     help_ = "look at the order of height and width, and at where the two are flipped: rows come first, (y, x)"
     finding = Finding(message, Location(symbol=seen.mask), help=help_)
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.samples)
+
+
+def _of_others(samples: Samples, first: FirstLoss) -> Finding | None:
+    """Masks that fit the pictures some places away, and their own no better than any other."""
+    for seen in mask_shifts(samples.training.in_order, first.inputs, first.targets):
+        if seen.own > NOTHING or seen.best < CERTAIN or seen.next > seen.best / 2:
+            continue
+        name, places = part_of("sample", seen.target), abs(seen.offset)
+        where = f"{'the sample' if places == 1 else f'{places} samples'} {'before' if seen.offset > 0 else 'after'} it"
+        message = (
+            f"`{name}` is shifted against the pictures: among {seen.samples} training samples in the order of the data "
+            f"set, masks fit the picture of {where} ({seen.best:.0f} standard deviations above chance), and their own "
+            f"no better than any other ({seen.own:.1f})"
+        )
+        help_ = "look at how the two are listed: an offset, an order of their own, a file that only one of them has"
+        return Finding(message, Location(symbol=name), help=help_, numbers={"own": seen.own, "shifted": seen.best})
+    return None
 
 
 def _moved_at_times(seen: Alignment) -> bool:

@@ -27,6 +27,9 @@ def check(
     if overlaps and (signed := [one for one in overlaps.ratios if one.raw or one.below >= SOME]):
         findings = tuple(map(_signed, signed))
         return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=len(overlaps.ratios))
+    if several := [one for one in seen.losses if one.ones[1] > 1 and seen.targets]:
+        findings = tuple(map(_several_classes, several))
+        return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=len(seen.losses))
     judged: list[LossFact | Difference] = [
         loss for loss in seen.losses if loss.kind in _REGRESSION and loss.made_by in REACHED
     ]
@@ -46,6 +49,17 @@ def check(
     many = any(loss.outside >= MANY for loss in outside if isinstance(loss, LossFact))
     return Verdict(
         Outcome.FAIL if many else Outcome.WARN, findings[0].message, findings=findings, looked_at=len(judged)
+    )
+
+
+def _several_classes(loss: LossFact) -> Finding:
+    low, high = loss.ones
+    return Finding(
+        f"cross_entropy is to give up to {high} classes of a sample a probability of 1, where all of them share 1 (the "
+        f"targets hold {low} to {high} ones each)",
+        loss.place,
+        help="for tags of which any number may hold use binary_cross_entropy_with_logits; else divide by their number",
+        numbers={"most": float(high)},
     )
 
 

@@ -67,6 +67,9 @@ def _never_stepped(steps: TrainingSteps, held: list[ParameterStory]) -> Verdict:
     )
     if steps.steps < MANY_STEPS:
         return Verdict(Outcome.INCONCLUSIVE, reason=message)
+    if any(story.trace.carried for story in held) and not 0 < steps.epoch < steps.steps:
+        reason = f"{message}, nor were they cleared: they may be added up until the end of a pass"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=len(held))
     finding = Finding(message, steps.backward_place, help="call optimizer.step() after backward")
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=len(held))
 

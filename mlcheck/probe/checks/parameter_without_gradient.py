@@ -20,9 +20,9 @@ def check(steps: TrainingSteps) -> Verdict:
         return Verdict(
             Outcome.INCONCLUSIVE, reason=f"no backward pass was made in {plural(steps.steps, 'training step')}"
         )
-    if steps.steps >= MANY_STEPS and held and not any(story.trace.nonzero for story in held):
+    if steps.steps >= MANY_STEPS and held and not any(s.trace.nonzero or s.trace.applied for s in held):
         return _zeros(steps, held)
-    unknown = [story for story in held if not story.trace.arrivals and story.influences is None]
+    unknown = [story for story in held if _is_without(story) and story.influences is None]
     if unknown and len(unknown) == len(held) and any(steps.updates.values()):
         return _cut_off(steps, held)
     severe = _severe(held, steps.steps)
@@ -44,6 +44,11 @@ def check(steps: TrainingSteps) -> Verdict:
     return Verdict(outcome, findings[0].message, findings=tuple(findings), looked_at=len(held))
 
 
+def _is_without(story: ParameterStory) -> bool:
+    """Whether backward brought no gradient, and the program set none by itself, as the outer loop of Reptile does."""
+    return not story.trace.arrivals and not story.trace.applied
+
+
 def _severe(held: list[ParameterStory], steps: int) -> list[Finding]:
     """Parameters that matter and get no gradient, or one that is 0."""
     flat, always = [s for s in held if s.is_flat], f"in all of {plural(steps, 'step')}"
@@ -60,7 +65,7 @@ def _severe(held: list[ParameterStory], steps: int) -> list[Finding]:
             f"change the loss and get gradients of 0 {always}: {_STEP_FUNCTION}",
         ),
         *_finding(
-            [s for s in held if not s.trace.arrivals and s.influences and not s.under_no_grad],
+            [s for s in held if _is_without(s) and s.influences and not s.under_no_grad],
             "changes the loss but gets no gradient: the graph is cut (detach, .data, .item, numpy)",
             "change the loss but get no gradient: the graph is cut (detach, .data, .item, numpy)",
         ),
@@ -69,7 +74,7 @@ def _severe(held: list[ParameterStory], steps: int) -> list[Finding]:
 
 def _mild(held: list[ParameterStory], steps: int) -> list[Finding]:
     """Parameters without a gradient that may be meant to have none."""
-    silent, never = [s for s in held if not s.trace.arrivals], f"never got a gradient in {plural(steps, 'step')}"
+    silent, never = [s for s in held if _is_without(s)], f"never got a gradient in {plural(steps, 'step')}"
     return [
         *_finding(
             [s for s in silent if s.influences and s.under_no_grad],

@@ -8,14 +8,22 @@ from collections import Counter
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.data.passes import Passes
 from mlcheck.probe.measure.data.pictures import pairs
 from mlcheck.probe.measure.data.samples import Samples, Split
+from mlcheck.probe.measure.data.shared_places import SharedPlaces, shared_places
 from mlcheck.probe.measure.data.told_apart import are_told_apart
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
 
 CHANCE = 1e-4
 
 
-def check(seen: Samples, *, share: float = 0.0) -> Verdict:
+def check(seen: Samples | None, passes: Passes | None, first: FirstLoss | None, *, share: float = 0.0) -> Verdict:
+    places = shared_places(passes.training, passes.validation) if passes and passes.validation else None
+    if places and first and first.picked:
+        return _by_place(places, share)
+    if seen is None:
+        return Verdict(Outcome.SKIP, reason="the loaders do not read from data sets that can be asked for a sample")
     training, validation = seen.training, seen.validation
     if validation is None or not validation.content or not training.content:
         return Verdict(Outcome.SKIP, reason="there is no validation data that can be asked for a sample")
@@ -58,6 +66,15 @@ def check(seen: Samples, *, share: float = 0.0) -> Verdict:
     outcome = Outcome.WARN if as_within else Outcome.FAIL
     figures = (*figures, _table(twins))
     return Verdict(outcome, message, findings=(finding,), figures=figures, numbers=numbers, looked_at=looked)
+
+
+def _by_place(places: SharedPlaces, share: float) -> Verdict:
+    told = f"{places.shared} of {places.held_out:,} places that `{places.name}` picks for validation"
+    if places.shared <= share * places.held_out:
+        return Verdict(Outcome.PASS, f"{told} are picked for training", looked_at=places.held_out)
+    message = f"{told} are picked for training too, in the same data: their labels are known to the model"
+    finding = Finding(message, help="make one mask the complement of the other, or draw both from one permutation")
+    return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=places.held_out)
 
 
 def _twins(training: Split, validation: Split) -> list[tuple[int, int]]:

@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.data.contained import Channel, Contained, contained_target, is_left_out, target_channel
-from mlcheck.probe.measure.data.examples import Examples, examples
+from mlcheck.probe.measure.data.examples import Examples, examples, target_fields
 from mlcheck.probe.measure.data.giveaways import FEW, Giveaway, best_column
 from mlcheck.probe.measure.data.label_tokens import LabelTokens, label_tokens
 from mlcheck.probe.measure.data.overlapped import Overlapped
@@ -32,12 +32,20 @@ def check(passes: Passes, first: FirstLoss, overlapped: Overlapped | None, hidde
         return _as_channel(channel)
     if (spoken := label_tokens(passes.training, first)) is not None:
         return _spoken(spoken)
-    table = examples(passes.training, first)
-    if table is None:
+    fields = target_fields(passes.training, first, first.picked)
+    tables = [table for field in fields if (table := examples(passes.training, first, field))]
+    if not tables:
         return Verdict(Outcome.SKIP, reason="there is no one target a sample beside inputs of one size")
+    verdicts = [verdict for table in tables if (verdict := _by_columns(table))]
+    if not verdicts:
+        return Verdict(Outcome.SKIP, reason=f"fewer than {FEW} samples, or fewer than two columns that vary")
+    return next((verdict for verdict in verdicts if verdict.outcome is Outcome.WARN), verdicts[0])
+
+
+def _by_columns(table: Examples) -> Verdict | None:
     best = best_column(table)
     if best is None:
-        return Verdict(Outcome.SKIP, reason=f"fewer than {FEW} samples, or fewer than two columns that vary")
+        return None
     name = table.column(best.column)
     measure = "accuracy" if table.classes else "R²"
     told = f"the most telling input, `{name}`, has {measure} {best.alone:.3f} by itself, the others {best.without:.3f}"
@@ -113,11 +121,25 @@ def _spoken(seen: LabelTokens) -> Verdict:
 def _fault(table: Examples, best: Giveaway, name: str) -> str:
     if best.copied:
         return f"the input `{name}` is the target `{table.target}` itself, up to scale"
+    if best.ordered and best.without < best.alone - WORSE:
+        return (
+            f"the input `{name}` orders all {len(table.y):,} samples as the target `{table.target}` does, without an "
+            "exception: it is the target in another scale"
+        )
     if best.coded:
         return (
             f"the input `{name}` has one value for each class of `{table.target}` in all of {len(table.y):,} samples: "
             "it is the label in another form"
         )
+    if best.one_hot:
+        names = ", ".join(f"`{table.column(column)}`" for column in best.one_hot[:3])
+        more = ", ..." if len(best.one_hot) > 3 else ""
+        return (
+            f"the inputs {names}{more} are the label `{table.target}`, one-hot: in all of {len(table.y):,} samples "
+            "each has one value for one class and another for all others"
+        )
+    if table.part(best.column).is_signal:
+        return ""  # one line of a spectrum, or one spot of a picture, may be what there is to see
     sure = best.alone >= NEARLY[table.classes] and best.without < best.alone - WORSE
     far = table.classes and 1 - best.alone <= SELDOM and 1 - best.without > max(WORSE, TIMES * (1 - best.alone))
     if best.by_class and not (sure or far):

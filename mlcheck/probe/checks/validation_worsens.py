@@ -8,7 +8,7 @@ from statistics import fmean, pstdev
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
-from mlcheck.core.metric_names import best, tells_what_is_amiss
+from mlcheck.core.metric_names import best, is_share_of_pairs, tells_what_is_amiss
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
@@ -26,6 +26,8 @@ FALL = 0.25
 GONE, HALF = 0.1, 0.5
 FEW_BATCHES = 3
 CLOSE = 0.05
+ANTI, FELL = 0.42, 0.08
+BY_HEART = 10
 GROWN = 3.0
 LONG, PART, STILL = 60, 0.2, 0.01
 ALIKE = 0.2  # both losses go the same way, from the first step on: a queue of keys fills, a target begins to move
@@ -44,6 +46,8 @@ def check(
     if searched and not searched.smallest and learnt and (finding := _unlearnt(learnt)):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=learnt.samples)
     if searched and searched.smallest and (finding := _grows(searched.metric, run)):
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=run.steps)
+    if finding := _turned_round(run):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=run.steps)
     names = [name for name in (run.before[0] if run.before else {}) if LOSSES.search(name.lower())]
     if not names or not run.after or len(run.losses) < FEW:
@@ -68,17 +72,24 @@ def check(
             findings.append(_fault(name, start, end, first, last, run.steps, why))
     if not told:
         return Verdict(Outcome.INCONCLUSIVE, reason="the validation losses are not finite")
-    if findings and _is_one_batch(run):
-        reason = (
-            f"{told[0]} over {plural(run.steps, 'step')}, of batches that are those of training (one graph, say, whose "
-            "nodes are split): that may be overfitting"
-        )
+    if findings and (case := _overfitting(names, run)):
+        reason = f"{told[0]} over {plural(run.steps, 'step')}, {case}: that may be overfitting"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=run.steps)
     if not findings and compared and len(compared.losses) == 1 and not (copies and copies.copies):
         findings = [finding for name in names if (finding := _stays(name, run))]
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=run.steps)
     return Verdict(Outcome.PASS, f"over {plural(run.steps, 'step')}: {', '.join(told[:3])}", looked_at=run.steps)
+
+
+def _overfitting(names: list[str], run: ShortRun) -> str:
+    """Why training samples may be known by heart by the end, and others told ever more surely wrong; or nothing."""
+    if _is_one_batch(run):
+        return "of batches that are those of training (one graph, say, whose nodes are split)"
+    seen = [ends for name in names if (ends := _on_training(name, run))]
+    if run.epochs >= BY_HEART and seen and all(after < before for before, after in seen):
+        return f"which see each training sample {run.epochs:.0f} times"
+    return ""
 
 
 def _is_one_batch(run: ShortRun) -> bool:
@@ -170,6 +181,28 @@ def _falls(metric: str, run: ShortRun) -> Finding | None:
         help="look at the sign of the loss and at the order of its arguments, then at the metric",
         numbers={"before": start, "after": end},
     )
+
+
+def _turned_round(run: ShortRun) -> Finding | None:
+    """A share of pairs in the right order that training brings far below a half, where no knowledge would leave it."""
+    if len(run.losses) < FEW or run.backwards > run.steps or not run.after:
+        return None
+    first, last = _ends(run.losses)
+    for name in filter(is_share_of_pairs, run.after[0]):
+        before, after = (*run.before, *run.on_training[0]), (*run.after, *run.on_training[1])
+        pairs = [(b[name], a[name]) for b, a in zip(before, after) if name in b and name in a]
+        trained, fell = _on_training(name, run), [b - a for b, a in pairs]
+        if not trained or last >= first or len(pairs) < FEW_BATCHES or min(fell) <= 0 or fmean(fell) < FELL:
+            continue
+        if max(fmean(a for _, a in pairs), trained[1]) < ANTI:
+            return Finding(
+                f"{name} falls from {trained[0]:.3g} to {trained[1]:.3g} on training batches, where pairs in no order "
+                f"have 0.5, while the training loss falls from {first:.4g} to {last:.4g}: training orders them the "
+                "wrong way round",
+                help="look at the sign of the loss, then at what a high score means in the metric",
+                numbers={"before": trained[0], "after": trained[1]},
+            )
+    return None
 
 
 def _is_gone(pairs: list[tuple[float, float]]) -> bool:

@@ -16,16 +16,19 @@ FEW = 4
 def check(seen: Parameters, steps: TrainingSteps | None) -> Verdict:
     if steps and (tables := _dead_tables(seen, steps)):
         return Verdict(Outcome.FAIL, tables.message, findings=(tables,), looked_at=len(seen.weights))
-    judged = [weight for weight in seen.weights if weight.trained and weight.ran and weight.kind != "Embedding"]
+    used = [weight for weight in seen.weights if weight.trained and weight.ran]
+    judged = [weight for weight in used if weight.kind != "Embedding" or weight.twins]
     if not judged:
         return Verdict(Outcome.SKIP, reason="no trained weight of two dimensions or more was used")
     stuck = [w for w in judged if w.twins >= 2 and w.twins_after >= w.twins and not (w.changed and w.constant == 0)]
-    stuck = [w for w in stuck if w.twins == w.rows]
+    stuck = [w for w in stuck if w.twins == w.rows and (w.changed or w.kind != "Embedding")]
     if stuck and seen.updates < FEW:
         return Verdict(
             Outcome.INCONCLUSIVE, reason=f"{stuck[0].name} has equal units, and only {seen.updates} updates were made"
         )
-    constant = [w for w in judged if w.constant and w.constant_after is None and w not in stuck]
+    constant = [
+        w for w in judged if w.constant and w.constant_after is None and w not in stuck and w.kind != "Embedding"
+    ]
     findings = (*_stuck(stuck, seen.updates), *_constant(constant))
     if findings:
         outcome = Outcome.FAIL if stuck else Outcome.WARN

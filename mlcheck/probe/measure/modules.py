@@ -14,6 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from mlcheck.core.finding import Location
+from mlcheck.probe.measure.criteria import is_criterion, is_given_results
 from mlcheck.probe.measure.place import user_location
 
 
@@ -52,6 +53,8 @@ Reply = Callable[[Any], Any]
 class ModuleWatch:
     """While entered, records outermost calls of `nn.Module`s and every pass through dropout and batch norm.
 
+    Losses are no such calls, be they torch's own or the program's.
+
     `intervene` may replace the arguments of an outermost call, `reply` its output; `observe` sees every module's
     output, inner ones first. `without_grad` holds the modules that ran while gradients were off. Replaces
     `nn.Module.__call__` meanwhile, as torch.fx does: hooks miss keyword arguments.
@@ -88,7 +91,7 @@ class ModuleWatch:
     ) -> Any:
         seen = None
         if self._depth == 0 and not isinstance(module, nn.modules.loss._Loss):
-            if self._intervene:
+            if self._intervene and not is_given_results(module, (args, kwargs), (call.output for call in self.calls)):
                 args, kwargs = self._intervene(module, args, kwargs)
             seen = ModelCall(module, args, kwargs, user_location(), module.training, grad=torch.is_grad_enabled())
             self.calls.append(seen)
@@ -100,7 +103,9 @@ class ModuleWatch:
             output = original(module, *args, **kwargs)
         finally:
             self._depth -= 1
-        if seen:
+        if seen and is_criterion(module, (args, kwargs), output):
+            self.calls.pop()
+        elif seen:
             output = self._reply(output) if self._reply else output
             seen.output, seen.returned = output, True
         if self._observe:

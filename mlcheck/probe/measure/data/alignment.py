@@ -55,7 +55,7 @@ def alignment(batches: list[Any], inputs: tuple[str, ...], targets: tuple[str, .
         pairs = [
             pair
             for batch in batches
-            for pair in zip(dict(leaves(batch))[picture], _flat(dict(leaves(batch))[mask]), strict=False)
+            for pair in zip(dict(leaves(batch))[picture], flat(dict(leaves(batch))[mask]), strict=False)
         ]
         return _judged(picture, mask, pairs[:MOST])
     return None
@@ -65,29 +65,29 @@ def _named(batches: list[Any], inputs: tuple[str, ...], targets: tuple[str, ...]
     first = dict(leaves(batches[0])) if batches else {}
     for picture in (name for name in inputs if name in first and first[name].ndim == 4):
         size = first[picture].shape[2:]
-        for name in (name for name in targets if name in first and _is_mask(first[name])):
-            if _flat(first[name]).shape == (len(first[picture]), *size) and min(size) >= FEW_PIXELS:
+        for name in (name for name in targets if name in first and is_mask(first[name])):
+            if flat(first[name]).shape == (len(first[picture]), *size) and min(size) >= FEW_PIXELS:
                 yield picture, name
 
 
-def _is_mask(tensor: Tensor) -> bool:
+def is_mask(tensor: Tensor) -> bool:
     return not tensor.is_floating_point() or bool(((tensor == 0) | (tensor == 1)).all())
 
 
-def _flat(mask: Tensor) -> Tensor:
+def flat(mask: Tensor) -> Tensor:
     return mask[:, 0] if mask.ndim == 4 and mask.shape[1] == 1 else mask
 
 
 def _judged(picture: str, mask: str, pairs: list[tuple[Tensor, Tensor]]) -> Alignment | None:
     pairs = [(one.detach().cpu().double(), other.cpu()) for one, other in pairs if bool((other != other[0, 0]).any())]
-    given = torch.tensor([_share(one, other) for one, other in pairs])
+    given = torch.tensor([share(one, other) for one, other in pairs])
     best: Alignment | None = None
     for name, move in MOVES.items():
         moved = [(one, move(other), other) for one, other in pairs]
         if any(turned.shape != other.shape for _, turned, other in moved):
             continue
         changed = torch.tensor([not torch.equal(turned, other) for _, turned, other in moved])
-        shares = torch.tensor([_share(one, turned) for one, turned, _ in moved])
+        shares = torch.tensor([share(one, turned) for one, turned, _ in moved])
         if not bool(changed.any()):
             continue
         before, after = given[changed], shares[changed]
@@ -103,7 +103,7 @@ def _judged(picture: str, mask: str, pairs: list[tuple[Tensor, Tensor]]) -> Alig
             len(before),
             only_moved=_plainly(after, before),
             as_is=_plainly(before, after),
-            by_chance=_plainly(torch.tensor([_share(one, turned) for one, turned in strangers])[changed], before),
+            by_chance=_plainly(torch.tensor([share(one, turned) for one, turned in strangers])[changed], before),
         )
         best = found if best is None or found.moved > best.moved else best
     return best
@@ -113,7 +113,7 @@ def _plainly(shares: Tensor, others: Tensor) -> int:
     return int(((shares >= PLAIN) & (shares >= TIMES * others)).sum())
 
 
-def _share(picture: Tensor, mask: Tensor) -> float:
+def share(picture: Tensor, mask: Tensor) -> float:
     pixels, classes = picture.flatten(1), mask.flatten()
     total = float((pixels - pixels.mean(1, keepdim=True)).pow(2).sum())
     between = 0.0

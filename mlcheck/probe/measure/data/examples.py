@@ -17,6 +17,7 @@ MOST = 4000
 MOST_COLUMNS = 8192
 MOST_CLASSES = 1000
 FEW_ALIKE = 4
+LONG, CHANNELS = 16, 3
 CLASS_LOSSES = {"cross_entropy", "nll_loss"}
 BINARY_LOSSES = {"binary_cross_entropy", "binary_cross_entropy_with_logits"}
 
@@ -29,6 +30,11 @@ class Input:
     shape: tuple[int, ...]
     start: int
     stop: int
+
+    @property
+    def is_signal(self) -> bool:
+        """Whether its places are those of a recording or a picture: one long side, and no more than three channels."""
+        return len(self.shape) > 1 and max(self.shape) >= LONG and min(self.shape) <= CHANNELS
 
     def column(self, index: int) -> str:
         """What a column of the table is called: `0[:, 3]`, as it is written for a batch."""
@@ -50,14 +56,23 @@ class Examples:
     inputs: tuple[Input, ...]
 
     def column(self, index: int) -> str:
-        return next(part.column(index) for part in self.inputs if part.start <= index < part.stop)
+        return self.part(index).column(index)
+
+    def part(self, index: int) -> Input:
+        """The input that a column is of."""
+        return next(part for part in self.inputs if part.start <= index < part.stop)
 
 
 def target_field(split: Pass, first: FirstLoss) -> Field | None:
     """The field of the batch that is a loss's target, one number a sample; None where there is none, or several."""
-    wanted = first.targets or first.written
-    found = [name for name in wanted if name in split.fields and split.fields[name].labels]
-    return split.fields[found[0]] if len(found) == 1 else None
+    found = target_fields(split, first)
+    return found[0] if len(found) == 1 else None
+
+
+def target_fields(split: Pass, first: FirstLoss, picked: tuple[str, ...] = ()) -> list[Field]:
+    """All of them: a loss of survival compares with a time and with whether it was the end."""
+    wanted = first.targets or first.written or picked
+    return [split.fields[name] for name in wanted if name in split.fields and split.fields[name].labels]
 
 
 def has_classes(field: Field, first: FirstLoss) -> bool:
@@ -77,9 +92,12 @@ def _look_like_classes(field: Field) -> bool:
     return different <= {0.0, 1.0} or (counted and len(different) * FEW_ALIKE <= len(field.labels))
 
 
-def examples(split: Pass, first: FirstLoss) -> Examples | None:
-    """The kept batches as a table of at most 4,000 rows; None where samples have no common size or no one target."""
-    target = target_field(split, first)
+def examples(split: Pass, first: FirstLoss, of: Field | None = None) -> Examples | None:
+    """The kept batches as a table of at most 4,000 rows; None where samples have no common size or no one target.
+
+    The target is `of`, or the only one.
+    """
+    target = of or target_field(split, first)
     if target is None:
         return None
     rows, targets = [], []
@@ -115,7 +133,7 @@ def _input_names(tensors: dict[str, Tensor], samples: int, first: FirstLoss) -> 
         for name, tensor in tensors.items()
         if tensor.ndim > 1
         and len(tensor) == samples
-        and name not in (*first.targets, *first.written)
+        and name not in (*first.targets, *first.written, *first.picked)
         and not tensor.is_complex()
     ]
     seen = [name for name in rows if name in first.inputs]

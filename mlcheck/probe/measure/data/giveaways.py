@@ -12,6 +12,7 @@ from mlcheck.probe.measure.data.examples import Examples
 
 FEW = 80
 FEW_A_CLASS = 5
+FEW_CLASSES = 3
 FEW_OF_THE_RAREST = 15
 _CHUNK = 256
 
@@ -20,6 +21,8 @@ _CHUNK = 256
 class Giveaway:
     """A column and what it gives: `copied` is the target itself up to scale, `coded` has one value for each class.
 
+    `one_hot` are columns of which each stands for one class: it has one value in that class and another in all others.
+    `ordered` is one that rises or falls with the target, whichever two samples are compared: its logarithm, say.
     `alone` is the accuracy (of classes) or R² (of numbers) of the column by itself, `without` that of the nearest
     neighbours in all other columns; both on samples that were held back. Samples that are drawn twice count once.
     `by_class` are the same two as means over the classes; none where a class has few samples.
@@ -31,6 +34,8 @@ class Giveaway:
     alone: float
     without: float
     by_class: tuple[float, float] | None = None
+    one_hot: tuple[int, ...] = ()
+    ordered: bool = False
 
 
 def best_column(table: Examples) -> Giveaway | None:
@@ -45,18 +50,20 @@ def best_column(table: Examples) -> Giveaway | None:
     scores = _alone(x[order][:, varies], y[order], half, table.classes)
     best = int(scores.argmax())
     column = int(varies[best])
-    coded = _coded(x[:, varies], y) if table.classes else torch.zeros(len(varies), dtype=torch.bool)
+    values = _values_of_classes(x[:, varies], y) if table.classes else torch.zeros(0, 0)
+    coded, one_hot = _coded(values), tuple(varies[_one_hot(values)].tolist())
     if bool(coded.any()):
         best = int(coded.nonzero()[0, 0])
         column = int(varies[best])
     nearest = _nearest(x[order][:, varies[varies != column]], y[order], half)
     without = float(_scores(nearest, y[order][half:], table.classes))
     copied = not table.classes and _is_copy(x[:, column].double(), y.double())
+    ordered = not table.classes and _is_ordered(x[:, column].double(), y.double())
     by_class = None
     if table.classes and int(torch.unique(y[order][half:], return_counts=True)[1].min()) >= FEW_OF_THE_RAREST:
         own = torch.cat(list(_predicted(x[order][:, [column]], y[order], half)))[0]
         by_class = _mean_over_classes(own, y[order][half:]), _mean_over_classes(nearest, y[order][half:])
-    return Giveaway(column, copied, bool(coded.any()), float(scores[best]), without, by_class)
+    return Giveaway(column, copied, bool(coded.any()), float(scores[best]), without, by_class, one_hot, ordered)
 
 
 def _mean_over_classes(predicted: Tensor, y: Tensor) -> float:
@@ -90,19 +97,30 @@ def _scores(predicted: Tensor, y: Tensor, classes: bool) -> Tensor:
     return 1 - (predicted - y).double().pow(2).mean(-1) / y.double().var(correction=0)
 
 
-def _coded(x: Tensor, y: Tensor) -> Tensor:
-    """Columns with one value for all samples of a class, and another one for each class."""
-    values, counts = torch.unique(y, return_counts=True)
+def _values_of_classes(x: Tensor, y: Tensor) -> Tensor:
+    """(classes, columns): the one value that a column has in all samples of a class, NaN where there are several."""
+    classes, counts = torch.unique(y, return_counts=True)
     if int(counts.min()) < FEW_A_CLASS:
-        return torch.zeros(x.shape[1], dtype=torch.bool)
-    firsts = []
-    constant = torch.ones(x.shape[1], dtype=torch.bool)
-    for value in values:
-        of_class = x[y == value]
-        constant &= (of_class == of_class[0]).all(0)
-        firsts.append(of_class[0])
-    ordered = torch.stack(firsts).sort(0).values
-    return constant & (ordered.diff(dim=0) > 0).all(0)
+        return torch.full((len(classes), x.shape[1]), torch.nan)
+    of_classes = [x[y == one] for one in classes]
+    return torch.stack([torch.where((rows == rows[0]).all(0), rows[0], torch.nan) for rows in of_classes])
+
+
+def _coded(values: Tensor) -> Tensor:
+    """Columns with another value for each class."""
+    return (values.sort(dim=0).values.diff(dim=0) > 0).all(0) if len(values) else torch.zeros(0, dtype=torch.bool)
+
+
+def _one_hot(values: Tensor) -> list[int]:
+    """A column for every class but one at most, of three or more; none otherwise."""
+    if len(values) < FEW_CLASSES:
+        return []
+    found: dict[int, int] = {}
+    for column, of_class in enumerate(values.T):
+        different, where, counts = torch.unique(of_class, return_inverse=True, return_counts=True)
+        if not bool(of_class.isnan().any()) and len(different) == 2 and int(counts.min()) == 1:
+            found.setdefault(int((where == int(counts.argmin())).nonzero()[0, 0]), column)
+    return sorted(found.values()) if len(found) >= len(values) - 1 else []
 
 
 def _is_copy(column: Tensor, y: Tensor) -> bool:
@@ -110,3 +128,10 @@ def _is_copy(column: Tensor, y: Tensor) -> bool:
     one, other = column - column.mean(), y - y.mean()
     slope = float((one * other).sum() / one.pow(2).sum())
     return float((other - slope * one).abs().max()) < 1e-5 * float(other.abs().max())
+
+
+def _is_ordered(column: Tensor, y: Tensor) -> bool:
+    """Whether the two go up and down together, or one down where the other goes up, without an exception."""
+    steps = y[column.argsort()].diff()
+    distinct = len(torch.unique(column)) == len(column)
+    return distinct and (bool((steps > 0).all()) or bool((steps < 0).all()))

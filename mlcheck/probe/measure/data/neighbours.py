@@ -25,6 +25,12 @@ def features(batches: list[Any], label: str) -> Split | None:
 
     Pictures are shrunk, token ids counted; what is not a single number a sample and not the label is put side by side.
     """
+    found = table(batches, label)
+    return (found[0], found[1].flatten()) if found and len(found[1].flatten()) == len(found[0]) else None
+
+
+def table(batches: list[Any], label: str) -> Split | None:
+    """The same with labels of any number a sample."""
     rows, labels = [], []
     for batch in batches:
         tensors = dict(leaves(batch))
@@ -35,8 +41,8 @@ def features(batches: list[Any], label: str) -> Split | None:
         if not parts or any(part is None for part in parts):
             return None
         rows.append(torch.cat([part for part in parts if part is not None], dim=1))
-        labels.append(target.flatten().long())
-    if not rows or len({row.shape[1] for row in rows}) != 1 or len(torch.cat(labels)) != sum(map(len, rows)):
+        labels.append(target.long())
+    if not rows or len({row.shape[1] for row in rows}) != 1 or len({tuple(one.shape[1:]) for one in labels}) != 1:
         return None
     return torch.cat(rows), torch.cat(labels)
 

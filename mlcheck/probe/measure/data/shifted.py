@@ -24,7 +24,7 @@ _MOST_FEATURES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """How many standard deviations of chance the targets of near inputs are closer than at random.
+    """How many standard deviations of chance targets and inputs go together better than at random.
 
     With their own targets `own`, with those `offset` places later `best`, with the next best of the others `next`.
     """
@@ -44,7 +44,11 @@ def shifts(samples: Sequence[Mapping[str, Tensor]], inputs: Sequence[str], targe
         return []
     near = torch.cdist(x, x).fill_diagonal_(float("inf")).topk(NEIGHBOURS, largest=False).indices
     columns = ((name, _numbers(samples, name)) for name in targets)
-    return [_shift(name, near, y) for name, y in columns if y is not None]
+    return [
+        by_offset(name, len(y), {offset: _score(near, y, offset) for offset in OFFSETS})
+        for name, y in columns
+        if y is not None
+    ]
 
 
 def _features(samples: Sequence[Mapping[str, Tensor]], inputs: Sequence[str]) -> Tensor | None:
@@ -86,11 +90,10 @@ def _numbers(samples: Sequence[Mapping[str, Tensor]], name: str) -> Tensor | Non
     return y[:, spread > 0] / spread[spread > 0]
 
 
-def _shift(name: str, near: Tensor, y: Tensor) -> Shift:
-    scores = {offset: _score(near, y, offset) for offset in OFFSETS}
+def by_offset(name: str, samples: int, scores: Mapping[int, float]) -> Shift:
     best = max(OFFSETS[1:], key=scores.__getitem__)
     others = max(scores[offset] for offset in OFFSETS if offset not in (0, best))
-    return Shift(name, len(y), best, scores[0], scores[best], others)
+    return Shift(name, samples, best, scores[0], scores[best], others)
 
 
 def _score(near: Tensor, y: Tensor, offset: int) -> float:

@@ -8,10 +8,10 @@ from statistics import mean, stdev
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import first_batches
+from mlcheck.probe.measure.loss.batch_targets import named, picked_in, targets_in
 from mlcheck.probe.measure.loss.class_weights import class_weights
 from mlcheck.probe.measure.loss.compared_by_hand import compared_by_hand, has_one_a_sample
 from mlcheck.probe.measure.loss.floors import REACHED, Floors, floors, mean_loss
@@ -20,12 +20,10 @@ from mlcheck.probe.measure.loss.losses import LossCall
 from mlcheck.probe.measure.loss.margins import has_margin
 from mlcheck.probe.measure.loss.penalties import Penalty, penalty_of
 from mlcheck.probe.measure.measurement import Reach
-from mlcheck.probe.measure.tree import batch_size, beside, leaves, map_tensors, rows
+from mlcheck.probe.measure.tree import batch_size, leaves, map_tensors, rows
 from mlcheck.trial.trial import Trial
 
 BATCHES = 3
-FEW = 8
-ROUNDING = 1e-5
 SAME = 0.01
 DRAWS = 6
 
@@ -40,6 +38,7 @@ class LossFact:
     `outside` is the share of targets that lie where `made_by` never gets, `low` and `high` the targets' range.
     `alone` counts the trained parameters that this loss alone reaches. `own_target` says that the target is no data: it
     is learnt too, or held fast and in no batch. `margin` says that scores were lowered for the class that is wanted.
+    `ones` are the fewest and the most of a sample, where the shares of classes that are wanted are zeros and ones.
     """
 
     kind: str
@@ -60,13 +59,15 @@ class LossFact:
     own_target: bool = False
     margin: bool = False
     class_weights: tuple[float, ...] = ()
+    ones: tuple[int, int] = (1, 1)
 
 
 @dataclass(slots=True)
 class FirstLoss:
     """Losses of untrained steps, with optimizers held still.
 
-    `inputs` and `targets` name the tensors of a batch that a model or a loss received. Where no loss of torch is seen,
+    `inputs` and `targets` name the tensors of a batch that a model or a loss received, `picked` those of which a loss
+    received the places that a mask picks. Where no loss of torch is seen,
     `compared` names those of several numbers a sample that no model received and the loss depends on, `written` those
     of one. `tiled` is how
     the value that backward sees grows when every sample is in the batch twice: 1 for a mean, 2 for a sum, `growths`
@@ -82,6 +83,7 @@ class FirstLoss:
     losses: list[LossFact] = field(default_factory=list)
     inputs: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    picked: tuple[str, ...] = ()
     compared: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     values: list[float] = field(default_factory=list)
@@ -107,13 +109,14 @@ class FirstLoss:
         error = 0.0
         if tiled is not None and abs(tiled - 1) > SAME and LossScene(trial, batches[0], seed=1).value != first.value:
             tiled, error = _averaged(trial, batches[0], twice)
-        inputs = _named(batches[0], first.inputs)
+        inputs = named(batches[0], first.inputs)
         by_hand = () if first.seen or not inputs else compared_by_hand(trial, batches[0], inputs, first.value)
         single = tuple(name for name, leaf in leaves(batches[0]) if name in by_hand and has_one_a_sample(leaf))
         return cls(
             losses=[_fact(call, pull, size or 1, scenes, first.alone(call)) for call, pull in first.seen],
             inputs=inputs,
-            targets=_targets(batches[0], [call for call, _ in first.seen]),
+            targets=targets_in(batches[0], [call for call, _ in first.seen]),
+            picked=picked_in(batches[0], [call for call, _ in first.seen]),
             compared=tuple(name for name in by_hand if name not in single),
             written=single,
             values=[scene.value for scene in scenes],
@@ -153,10 +156,20 @@ def _fact(call: LossCall, pull: float | None, samples: int, scenes: list[LossSce
         outside=float(((target < low) | (target > high)).double().mean()) if floating and target.numel() else 0.0,
         reduction=str(call.options.get("reduction", "")),
         alone=alone,
-        own_target=call.learns_target or (call.swapped and not _targets(scenes[0].batch, [call])),
+        own_target=call.learns_target or (call.swapped and not targets_in(scenes[0].batch, [call])),
         margin=has_margin(alike),
         class_weights=class_weights(call.options),
+        ones=_ones(call),
     )
+
+
+def _ones(call: LossCall) -> tuple[int, int]:
+    target = call.target
+    shares = call.kind == "cross_entropy" and target.is_floating_point() and target.ndim > 1 and target.numel()
+    if not shares or not bool(((target == 0) | (target == 1)).all()):
+        return 1, 1
+    counts = target.sum(1)
+    return int(counts.min()), int(counts.max())
 
 
 def _value(call: LossCall) -> float:
@@ -176,55 +189,6 @@ def _ignorant(call: LossCall) -> float:
     elif call.kind == "binary_cross_entropy":
         blank += 0.5
     return mean_loss(replace(call, input=blank))
-
-
-def _named(batch: Any, tensors: list[Tensor]) -> tuple[str, ...]:
-    """The tensors of a batch that occur among `tensors`, whatever their shape there."""
-    return tuple(name for name, leaf in leaves(batch) if any(_same_values(leaf, tensor) for tensor in tensors))
-
-
-def _targets(batch: Any, calls: list[LossCall]) -> tuple[str, ...]:
-    wanted = [call.target for call in calls]
-    return _named(batch, wanted) or _soft(batch, calls) or _scaled(batch, wanted)
-
-
-def _scaled(batch: Any, wanted: list[Tensor]) -> tuple[str, ...]:
-    """Numbers that a loss received in another scale: standardised, or in other units."""
-    return tuple(name for name, leaf in leaves(batch) if any(_in_scale(leaf, tensor) for tensor in wanted))
-
-
-def _in_scale(one: Tensor, other: Tensor) -> bool:
-    """Whether the second is the first times a number plus a number, but for rounding."""
-    if one.numel() != other.numel() or one.numel() < FEW or not one.is_floating_point():
-        return False
-    x, y = (beside(tensor, other).double().flatten() for tensor in (one, other))
-    x, y = x - x.mean(), y - y.mean()
-    if not bool(x.isfinite().all() and y.isfinite().all() and x.abs().max() > 0 and y.abs().max() > 0):
-        return False
-    slope = (x * y).sum() / x.pow(2).sum()
-    return bool((y - slope * x).abs().max() < ROUNDING * y.abs().max())
-
-
-def _soft(batch: Any, calls: list[LossCall]) -> tuple[str, ...]:
-    """Classes of which a loss received shares: one-hot, smoothed, or mixed with those of another sample."""
-    shares = [call.target for call in calls if call.target.is_floating_point() and call.target.ndim == 2]
-    return tuple(name for name, leaf in leaves(batch) if any(_has_a_share(leaf, target) for target in shares))
-
-
-def _has_a_share(classes: Tensor, target: Tensor) -> bool:
-    """Whether each sample's class has more than the least share in its row."""
-    if classes.is_floating_point() or classes.shape != target.shape[:1] or len(classes) < FEW:
-        return False
-    if int(classes.min()) < 0 or int(classes.max()) >= target.shape[1] or target.shape[1] < 2:
-        return False
-    mine = target.gather(1, beside(classes, target).long()[:, None])[:, 0]
-    return bool((mine > target.min(1).values).all())
-
-
-def _same_values(one: Tensor, other: Tensor) -> bool:
-    if one.numel() != other.numel() or not one.numel():
-        return False
-    return torch.equal(beside(one, other).double().flatten(), other.detach().double().flatten())
 
 
 def _twice(batch: Any, size: int) -> Any:

@@ -6,6 +6,7 @@ sum below the line may be zero.
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -24,7 +25,7 @@ _VIEWS = {"view", "reshape", "flatten", "contiguous", "squeeze", "unsqueeze", "p
 _KEEPING = {*_VIEWS, *_PRODUCTS, *_SUMS, "add", "__add__", "__radd__", "sub", "__sub__", "clamp", "clamp_min"}
 _SHAPING, _LINEAR = ("View", "UnsafeView", "Squeeze", "ReshapeAlias"), ("Convolution", "Addmm", "Mm")
 
-_Part = tuple[str, int]  # "overlap" or "whole", and which predictions
+_Part = tuple[str, Any]  # "overlap" or "whole", and the node of the graph that made the predictions
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,51 +62,58 @@ class OverlapRatios:
 
 
 class _Watch:
+    """Follows predictions by their place in the graph, and keeps none of them: activations may fill the memory."""
+
     def __init__(self) -> None:
         self.ratios: list[Ratio] = []
-        self._parts: dict[int, frozenset[_Part]] = {}
-        self._viewed: dict[int, Tensor] = {}
-        self._kept: list[Tensor] = []
+        self._parts: dict[Any, frozenset[_Part]] = {}
+        self._viewed: dict[Any, Any] = {}
+        self._predictions: dict[Any, weakref.ref[Tensor]] = {}
 
     def look(self, func: Any, args: tuple[Any, ...], _kwargs: dict[str, Any], result: Tensor) -> None:
+        if result.grad_fn is None:
+            return
         name, given = func.__name__, [one for one in args if isinstance(one, Tensor)]
-        self._kept.append(result)
-        if name in _VIEWS and given[0].requires_grad:
-            self._viewed[id(result)] = self._own(given[0])
+        if name in _VIEWS and given[0].grad_fn is not None:
+            self._viewed[result.grad_fn] = self._own(given[0])
         if name in _RATIOS and len(given) == 2:
-            self._ratio(*(self._parts.get(id(one), frozenset()) for one in given))
+            self._ratio(*(self._parts.get(one.grad_fn, frozenset()) for one in given))
             return
         masked = _masked(given) if name in _PRODUCTS else None
         if masked is not None:
-            self._parts[id(result)] = frozenset({("overlap", id(self._own(masked)))})
+            self._parts[result.grad_fn] = frozenset({("overlap", self._own(masked))})
         elif name in _KEEPING and (parts := self._of(name, given)):
-            self._parts[id(result)] = parts
+            self._parts[result.grad_fn] = parts
 
-    def _own(self, tensor: Tensor) -> Tensor:
-        """The tensor that this is another view of."""
-        return self._viewed.get(id(tensor), tensor)
+    def _own(self, tensor: Tensor) -> Any:
+        """The node of the tensor that this is another view of."""
+        own = self._viewed.get(tensor.grad_fn, tensor.grad_fn)
+        if own not in self._predictions or self._predictions[own]() is None:
+            self._predictions[own] = weakref.ref(tensor)
+        return own
 
     def _of(self, name: str, given: list[Tensor]) -> frozenset[_Part]:
-        parts = frozenset().union(*(self._parts.get(id(one), frozenset()) for one in given))
-        if not parts and name in _SUMS and given[0].requires_grad:
-            self._kept.append(self._own(given[0]))
-            return frozenset({("whole", id(self._own(given[0])))})
+        parts = frozenset().union(*(self._parts.get(one.grad_fn, frozenset()) for one in given))
+        if not parts and name in _SUMS and given[0].grad_fn is not None:
+            return frozenset({("whole", self._own(given[0]))})
         return parts
 
     def _ratio(self, above: frozenset[_Part], below: frozenset[_Part]) -> None:
         for kind, which in above:
             if kind == "overlap" and ("whole", which) in below and ("whole", which) not in above:
-                predictions = next(one for one in self._kept if id(one) == which)
+                predictions = self._predictions[which]()
+                if predictions is None:
+                    continue
                 values = predictions.detach().double()
                 low, high, negative = float(values.min()), float(values.max()), float((values < 0).double().mean())
-                self.ratios.append(Ratio(low, high, negative, _is_raw(predictions.grad_fn), user_location()))
+                self.ratios.append(Ratio(low, high, negative, _is_raw(which), user_location()))
 
 
 def _masked(given: list[Tensor]) -> Tensor | None:
     """The predictions in a product of them with a mask of zeros and ones."""
     if len(given) != 2 or given[0].shape != given[1].shape:
         return None
-    learnt = [one for one in given if one.requires_grad]
+    learnt = [one for one in given if one.grad_fn is not None]
     masks = [one for one in given if not one.requires_grad and bool(((one == 0) | (one == 1)).all()) and one.any()]
     return learnt[0] if learnt and masks and not bool(masks[0].all()) else None
 

@@ -23,7 +23,8 @@ from mlcheck.trial.sandbox import cells_of
 from mlcheck.trial.tensors import TensorCell
 from mlcheck.trial.trial import Trial
 
-_STEPS = 6
+_STEPS, _MORE_STEPS = 6, 24
+_MORE_SECONDS = 3.0
 _SEED = 5
 
 
@@ -55,7 +56,7 @@ class AveragedCopies:
         if not follows:
             raise NotMeasured("there is no second copy of the model's weights")
         seed_all(_SEED)
-        clock, steps = Clock(seconds / 2), 0
+        clock, more, steps = Clock(seconds / 2), Clock(min(_MORE_SECONDS, seconds / 2)), 0
         for batch in repeated_batches(trial):
             with _after_each_update(follows):
                 trial.train_step(copied(batch), steps)
@@ -63,7 +64,8 @@ class AveragedCopies:
             tensors = _tensors(trial)
             for follow in follows:
                 follow.stepped(tensors)
-            if steps == _STEPS or not clock.left():
+            going_on = more.left() and steps < _MORE_STEPS and any(follow.averages for follow in follows)
+            if not clock.left() or (steps >= _STEPS and not going_on):
                 break
         _evaluate(trial, follows)
         told = tuple(follow.told() for follow in follows)

@@ -18,6 +18,7 @@ from torch.utils.hooks import RemovableHandle
 
 _MOST_OBJECTS = 10_000
 _FITS = 1e-3
+_KEEPING = 0.5
 _ROUNDING = 4  # units in the last place
 
 
@@ -84,6 +85,11 @@ class Follow:
             copy = tensors[f"{self.name}.{name}"]
             if copy.numel() and copy.data_ptr() == own[name].data_ptr():
                 yield name
+
+    @property
+    def averages(self) -> bool:
+        """Whether it keeps the larger part of itself at a step."""
+        return max(self._seen.decays, default=0.0) > _KEEPING
 
     def updated(self) -> None:
         self._updated = self._live()

@@ -24,7 +24,7 @@ _ENOUGH = 256
 
 @dataclass(slots=True)
 class WeightStory:
-    """One weight of at least two dimensions. `rows` are its output units.
+    """One weight of at least two dimensions. `rows` are its output units, of an embedding its columns.
 
     `twins` counts the rows that equal another row, bias included, at the start; `twins_after` the same after the
     steps. `constant` is the value that all of it has, `constant_after` the same after the steps. `ran` says that
@@ -82,7 +82,7 @@ class Parameters:
             story.ran, story.twins_after = module in ran, _twins(module, weight)
             story.constant_after = _constant(weight)
             story.changed = not torch.equal(weight.detach(), then)
-            story.fresh = "" if story.changed or _is_copy(then, owners, weight) else _fresh(module, weight.detach())
+            story.fresh = "" if story.changed or _is_copy(then, weight, before) else _fresh(module, weight.detach())
         total = sum(p.numel() for model in trial.models.values() for p in model.parameters())
         return cls([story for story, *_ in before], _shared(trial), copied, updates, total, _by_module(trial))
 
@@ -117,7 +117,7 @@ def _story(name: str, module: nn.Module, weight: Tensor) -> WeightStory:
     return WeightStory(
         name=name,
         kind=type(module).__name__,
-        rows=weight.shape[0],
+        rows=weight.shape[1 if isinstance(module, nn.Embedding) else 0],
         trained=weight.requires_grad,
         twins=_twins(module, weight),
         constant=_constant(weight),
@@ -126,15 +126,25 @@ def _story(name: str, module: nn.Module, weight: Tensor) -> WeightStory:
 
 
 def _twins(module: nn.Module, weight: Tensor) -> int:
-    """Rows of a linear or convolutional layer that are not the only ones of their kind."""
-    if not isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)) or weight.shape[0] < 2:
+    """Units of a linear or convolutional layer or of a table that are not the only ones of their kind."""
+    units = _units(module, weight)
+    if units is None or len(units) < 2:
         return 0
+    counts = torch.unique(units, dim=0, return_counts=True)[1]
+    return int(counts[counts > 1].sum())
+
+
+def _units(module: nn.Module, weight: Tensor) -> Tensor | None:
+    """The rows of a layer with their biases; of a table, whose rows are words, the columns."""
+    if isinstance(module, nn.Embedding):
+        return weight.detach().T
+    if not isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
+        return None
     flat = weight.detach().reshape(weight.shape[0], -1)
     bias = getattr(module, "bias", None)
-    if isinstance(bias, Tensor) and bias.shape == flat.shape[:1]:
-        flat = torch.cat([flat, bias.detach()[:, None]], dim=1)
-    counts = torch.unique(flat, dim=0, return_counts=True)[1]
-    return int(counts[counts > 1].sum())
+    if not isinstance(bias, Tensor) or bias.shape != flat.shape[:1]:
+        return flat
+    return torch.cat([flat, bias.detach()[:, None]], dim=1)
 
 
 def _constant(weight: Tensor) -> float | None:
@@ -179,10 +189,10 @@ def _copied(one: Tensor, other: Tensor) -> bool:
     return apart and torch.equal(one, other) and _constant(one) is None
 
 
-def _is_copy(values: Tensor, owners: list[Owner], weight: Tensor) -> bool:
+def _is_copy(values: Tensor, weight: Tensor, before: list[tuple[WeightStory, nn.Module, Tensor, Tensor]]) -> bool:
     """Whether another weight began with these values: an averaged or target network is made so."""
     return any(
-        other is not weight and other.shape == values.shape and torch.equal(other, values) for _, _, other in owners
+        other is not weight and then.shape == values.shape and torch.equal(then, values) for *_, other, then in before
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -42,12 +43,29 @@ class ResetStatistics:
             if norm.training and is_unfilled(norm):
                 empty[norm].add(steps)
 
-        with stilled(trial), ExitStack() as hooks:
+        loaded: set[nn.Module] = set()
+        with stilled(trial), _loading(loaded), ExitStack() as hooks:
             for norm in tracking:
                 hooks.callback(norm.register_forward_pre_hook(entered).remove)
             for batch in first_batches(trial, STEPS):
                 trial.train_step(batch, steps)
                 steps += 1
         names = Names(trial.models)
-        reset = tuple(names.module(norm) for norm, seen in empty.items() if len(seen) == steps)
+        reset = tuple(names.module(norm) for norm, seen in empty.items() if len(seen) == steps and norm not in loaded)
         return cls(reset if steps > 1 else (), steps)
+
+
+@contextmanager
+def _loading(loaded: set[nn.Module]) -> Iterator[None]:
+    """Takes down the modules that are put back whole, weights and all, as for each task of a learner that adapts."""
+    original = nn.Module.load_state_dict
+
+    def load(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        loaded.update(module.modules())
+        return original(module, *args, **kwargs)
+
+    nn.Module.load_state_dict = load  # type: ignore[assignment, method-assign]
+    try:
+        yield
+    finally:
+        nn.Module.load_state_dict = original  # type: ignore[method-assign]

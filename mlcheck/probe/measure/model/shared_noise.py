@@ -28,6 +28,10 @@ _JOINING = {
     for name in ("add", "sub", "mul", "addcmul", "add_", "sub_", "mul_", "addcmul_")
     if hasattr(home, name)
 } | {getattr(Tensor, f"__{name}__") for name in ("add", "radd", "iadd", "sub", "rsub", "isub", "mul", "rmul", "imul")}
+_SCALING = {
+    getattr(home, name) for home in (torch, Tensor) for name in ("mul", "multiply", "div", "divide", "true_divide")
+} | {getattr(Tensor, f"__{name}__") for name in ("mul", "rmul", "truediv")}
+_SHAPING_LIKE = {"expand_as", "view_as", "reshape_as", "type_as", "to"}
 _FEW = 3
 
 
@@ -80,15 +84,24 @@ def _watched(trial: Trial, batch: Any, size: int) -> _Draws:
     return watch
 
 
+@dataclass(frozen=True, slots=True)
+class _Noise:
+    """A tensor made of one draw of shape `drawn`: `base` is what it was before it was scaled sample by sample."""
+
+    tensor: Tensor
+    drawn: tuple[int, ...]
+    base: Tensor
+
+
 class _Draws(TorchFunctionMode):
-    """Follows normal numbers through what is made of them alone."""
+    """Follows normal numbers through what is made of them alone, or is them times one number a sample."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.found: list[Shared] = []
         self.joined = 0
         self._size = size
-        self._drawn: dict[int, tuple[Tensor, tuple[int, ...]]] = {}
+        self._drawn: dict[int, _Noise] = {}
 
     def __torch_function__(
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -102,24 +115,32 @@ class _Draws(TorchFunctionMode):
     def _look(self, func: Any, args: tuple[Any, ...], result: Tensor) -> None:
         name = getattr(func, "__name__", "")
         tensors = [one for one in args if isinstance(one, Tensor)]
+        known = [self._drawn[id(one)] for one in tensors if id(one) in self._drawn]
         if name in _NORMAL:
-            self._drawn[id(result)] = result, tuple(result.shape)
-        elif tensors and id(tensors[0]) in self._drawn and all(id(one) in self._drawn for one in tensors):
-            self._drawn[id(result)] = result, self._drawn[id(tensors[0])][1]
-        elif func in _JOINING:
-            noise = [one for one in tensors if id(one) in self._drawn]
+            self._drawn[id(result)] = _Noise(result, tuple(result.shape), result)
+        elif known and (len(known) == len(tensors) or name in _SHAPING_LIKE) and known[0].tensor is tensors[0]:
+            base = func(known[0].base, *args[1:]) if known[0].base is not known[0].tensor else result
+            self._drawn[id(result)] = _Noise(result, known[0].drawn, base)
+        elif known and func in _JOINING | _SCALING:
             values = [one for one in tensors if id(one) not in self._drawn and not isinstance(one, nn.Parameter)]
-            if noise and values:
-                self._join(name.strip("_"), noise[0], max(values, key=lambda one: one.requires_grad))
+            self._meet(func, known[0], values, result)
 
-    def _join(self, operation: str, noise: Tensor, values: Tensor) -> None:
+    def _meet(self, func: Any, noise: _Noise, values: list[Tensor], result: Tensor) -> None:
+        if func in _SCALING and values and all(self._is_one_a_sample(one) for one in values):
+            self._drawn[id(result)] = _Noise(result, noise.drawn, noise.base.expand_as(result))
+        elif func in _JOINING and values:
+            self._join(func.__name__.strip("_"), noise, max(values, key=lambda one: one.requires_grad))
+
+    def _is_one_a_sample(self, values: Tensor) -> bool:
+        return not values.requires_grad and values.ndim > 0 and len(values) == self._size == values.numel()
+
+    def _join(self, operation: str, noise: _Noise, values: Tensor) -> None:
         """What is given to a model may be changed on purpose, all samples alike, by a number a channel."""
         if not values.ndim or len(values) != self._size:
             return
         self.joined += 1
-        spread = noise.expand_as(values)
-        drawn = self._drawn[id(noise)][1]
-        full = noise.numel() >= values[0].numel() > 1
+        spread = noise.base.expand_as(values)
+        full = noise.base.numel() >= values[0].numel() > 1
         alike = bool((spread == spread[:1]).all()) and bool((spread != 0).any())  # noise may be faded in
         if alike and (values.requires_grad or full):
-            self.found.append(Shared(drawn, tuple(values.shape), operation, user_location()))
+            self.found.append(Shared(noise.drawn, tuple(values.shape), operation, user_location()))

@@ -77,10 +77,10 @@ class HalfPrecision:
                 return cls._by_hand(trial, batch)
             gradients = _gradients(trial)
         with restored(trial):
-            watch, guards, error, place = _acted_out(trial, batch, 0)
+            watch, guards, error, place = _acted_out(trial, batch, 0, requests.scales)
         trained = 0
         if not (error or watch.told or guards.told) and (trained := _trained(trial, Clock(min(_SECONDS, seconds / 8)))):
-            watch, guards, error, place = _acted_out(trial, batch, trained)
+            watch, guards, error, place = _acted_out(trial, batch, trained, requests.scales)
         if "not implemented for" in error or "expected m1 and m2 to have the same dtype" in error:
             raise inconclusive(f"half precision cannot be acted out on this device: {error}")
         small = [float(((grad != 0) & (grad.abs() < _SMALLEST / 2)).sum()) for grad in gradients]
@@ -110,9 +110,9 @@ class HalfPrecision:
         return cls("float16", True, "", watch.told, watch.place, lost=0.0, gradients=0)
 
 
-def _acted_out(trial: Trial, batch: Any, index: int) -> tuple[_Overflow, LostGuards, str, Location]:
+def _acted_out(trial: Trial, batch: Any, index: int, scales: bool) -> tuple[_Overflow, LostGuards, str, Location]:
     """One step in half precision, with the error that it raises and where."""
-    watch, guards = _Overflow(), LostGuards()
+    watch, guards = _Overflow(scaled=scales), LostGuards()
     seed_all(_SEED)
     with recorded_autocast(act_out=True), watch, guards:
         try:
@@ -165,12 +165,13 @@ class _Overflow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes the first half-precision result that is not finite though all that went in was.
 
     Of values that were made `by_hand` any operation counts that gives finite numbers in float32. What a cast to float16
-    made infinite counts once a product reads it: a mask that became one may well stay so.
+    made infinite counts once a product reads it: a mask that became one may well stay so. Gradients that are `scaled`
+    may overflow: the scaler leaves such a step out and scales less.
     """
 
-    def __init__(self, by_hand: bool = False) -> None:
+    def __init__(self, by_hand: bool = False, scaled: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._by_hand = by_hand
+        self._by_hand, self._scaled = by_hand, scaled
         self.met = False
         self.told = ""
         self.place = Location()
@@ -178,7 +179,8 @@ class _Overflow(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if not self.told and isinstance(result, Tensor) and result.dtype is torch.float16:
+        expected = self._scaled and torch._C._current_graph_task_id() >= 0  # within a backward pass
+        if not self.told and not expected and isinstance(result, Tensor) and result.dtype is torch.float16:
             self.met = True
             name = func.__name__.partition(".")[0]
             counts = name in _SAME_ON_BOTH or (self._by_hand and _fits_float32(func, args, kwargs or {}))

@@ -10,7 +10,7 @@ from torch import nn
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.autograd_graph import graph_nodes
-from mlcheck.probe.measure.drive import Clock, first_batches, repeated_batches
+from mlcheck.probe.measure.drive import Clock, first_batches, length_of, repeated_batches
 from mlcheck.probe.measure.loss.losses import LossCall, LossWatch
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.model.unregistered import Fleeting, Leaves, Stray, followers, made_anew
@@ -36,7 +36,7 @@ class TrainingSteps:
     name. `unregistered` are parameters that got gradients although they belong to no trained model and no optimizer.
     `fleeting` are those of them that are made anew in every step. `strays` counts tensors that an optimizer holds and
     no model owns. `late` are parameters that a model made in its steps and no optimizer was given. `gives_optimizer` is
-    False where the one that stepped is mlcheck's own.
+    False where the one that stepped is mlcheck's own. `epoch` is how many batches a pass has, 0 where it does not tell.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -55,6 +55,7 @@ class TrainingSteps:
     gives_optimizer: bool = True
     fleeting: Fleeting | None = None
     late: tuple[str, ...] = ()
+    epoch: int = 0
 
     @property
     def without_optimizer(self) -> bool:
@@ -79,6 +80,7 @@ class TrainingSteps:
             gives_optimizer="optimizer" not in trial.supplied,
             fleeting=run.fleeting(),
             late=tuple(run.late.values()),
+            epoch=run.epoch,
         )
 
 
@@ -97,6 +99,7 @@ class _Run:
         self._contributing: list[LossCall] = []
         self._before = {id(p): p.detach().clone() for p in self.registered}
         self.late: dict[int, str] = {}
+        self.epoch = length_of(trial.loaders.get("training"))
 
     def drive(self, clock: Clock) -> None:
         """Step until every optimizer has made its updates and a gradient was other than zero, within bounds.
@@ -109,12 +112,17 @@ class _Run:
                 self.watch.turn = self.steps
                 self.trial.train_step(batch, self.steps)
                 self.steps += 1
-                if not clock.left() or self.steps >= MANY_STEPS:
+                if not clock.left() or (self.steps >= MANY_STEPS and not self._awaits_the_end()):
                     return
                 if self._enough():
                     longer = longer or Clock(_TO_COME_S)
                     if not longer.left() or not self._some_to_come():
                         return
+
+    def _awaits_the_end(self) -> bool:
+        """Whether nothing was applied or cleared by now, and a pass is not over: an update may come at its end."""
+        carried = any(trace.carried for trace in self.watch.traces.values())
+        return carried and self.steps <= self.epoch and not self.watch.stepped
 
     def _some_to_come(self) -> bool:
         """Whether a module has not run yet, and parameters of its own wait for a gradient."""
