@@ -77,7 +77,7 @@ def _asks_rank(file: File, test: ast.expr, context: Context) -> bool:
     if lets_one_rank_in(file, test, context):
         return True
     told = file.bindings(test.id, context) if isinstance(test, ast.Name) else []
-    values = [binding.value for binding in told if binding.kind == "value" and binding.value]
+    values = [each.value for each in told if each.kind == "value" and isinstance(each.value, ast.expr)]
     return any(mentions_rank(value) or _names_process(file, value) for value in values)
 
 
