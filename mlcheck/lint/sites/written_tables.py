@@ -21,20 +21,23 @@ def entries_of(table: Origin, key: str, back: Callable[[Origin], Iterator[Origin
     `back` goes one step back to where a value comes from: they may be returned by a function, stand in a record or in
     another file.
     """
-    tables = [table]
+    found: list[Origin] = []
+    todo = [table]
     for _ in range(_STEPS):
-        steps = [[each] if _is_written(each.node) else list(back(each)) for each in tables if not _may_change(each)]
-        if len(steps) < len(tables) or not all(steps) or len(tables) > _MANY:
-            return []
-        tables = [step for further in steps for step in further]
-    found = [(each, each.file.item_of(each.node, each.context, key)) for each in tables]
-    if any(held is None or held is OPEN for _, held in found):
-        return []
-    return [
-        each._replace(node=held, context=each.file.value(each.node, each.context)[1], item=-1)
-        for each, held in found
-        if isinstance(held, ast.expr)
-    ]
+        tables, todo = todo, []
+        for each in tables:
+            written = _is_written(each.node)
+            held = each.file.item_of(each.node, each.context, key) if not written or not _may_change(each) else None
+            if held is not None and held is not OPEN:
+                found.append(each._replace(node=held, context=each.file.value(each.node, each.context)[1], item=-1))
+                continue
+            steps = [] if written or _may_change(each) else list(back(each))
+            if not steps:
+                return []
+            todo += steps
+        if not todo or len(todo) > _MANY:
+            break
+    return found if not todo else []
 
 
 def _is_written(node: ast.expr) -> bool:
