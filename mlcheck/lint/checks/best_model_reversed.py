@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
-from mlcheck.lint.nodes import last_name, own_nodes, walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Context, File, Function
 from mlcheck.lint.sites.evaluation.directions import directed
 from mlcheck.lint.sites.evaluation.early_stoppers import told_scores
@@ -55,7 +55,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if is_named_for_attack(file.path):
             continue
         for function, context in file.scopes():
-            found = [(compare, _choice(compare, statement)) for compare, statement in _comparisons(function)]
+            found = [(compare, _choice(compare, statement)) for compare, statement in _comparisons(file, function)]
             choices = [(compare, *choice) for compare, choice in found if choice is not None]
             seen += len(choices)
             for compare, score, best, taken in choices:
@@ -63,7 +63,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     yield from _by_hand(file, context, compare, score, best, taken)
     for file in sites.mentioning(["best", "Best"]):
         for function, context in file.scopes() if "mode" in file.text or "direction" in file.text else ():
-            for asked in directed(own_nodes(function)):
+            for asked in directed(file.nodes_in(function)):
                 seen += 1
                 if asked.taken != asked.wanted:
                     yield Finding(
@@ -138,9 +138,9 @@ def _metric(node: ast.expr) -> str:
     return ""
 
 
-def _comparisons(scope: ast.AST) -> Iterator[tuple[ast.Compare, ast.stmt]]:
+def _comparisons(file: File, scope: ast.AST) -> Iterator[tuple[ast.Compare, ast.stmt]]:
     """`if score > best: best = score`, and `is_best = score > best`: the comparison and the statement."""
-    for node in own_nodes(scope):
+    for node in file.nodes_in(scope):
         if isinstance(node, ast.If):
             parts = node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]
             yield from ((part, node) for part in parts if isinstance(part, ast.Compare))

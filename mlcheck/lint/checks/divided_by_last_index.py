@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import before_methods, last_name, own_nodes, stores, walk
+from mlcheck.lint.nodes import before_methods, last_name, stores, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops, straight
 from mlcheck.lint.sites.evaluation.miscounted import miscounted
 from mlcheck.lint.sites.iteration import counter_of
@@ -118,7 +118,7 @@ def _plain(node: ast.expr) -> ast.expr:
 def _starts_at_zero(site: LoopSite, total: str) -> bool:
     """Whether the sum starts at zero, and is not reset within the loop."""
     loop = site.node
-    set_to = [node for node in own_nodes(site.scope) if isinstance(node, ast.Assign) and stores(node, total)]
+    set_to = [node for node in site.file.nodes_in(site.scope) if isinstance(node, ast.Assign) and stores(node, total)]
     before = [node for node in set_to if node.lineno < loop.lineno]
     within = any(loop.lineno <= node.lineno <= (loop.end_lineno or 0) for node in set_to)
     zeros = [isinstance(node.value, ast.Constant) and node.value.value == 0 for node in before]

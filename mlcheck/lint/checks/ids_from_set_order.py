@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, own_nodes
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Call, File, Sites
 from mlcheck.lint.sites.data.numbering import numberings
 from mlcheck.lint.sites.data.set_orders import Ordered, by_set
@@ -48,7 +48,7 @@ def _numbered(file: File) -> Iterator[Ordered | None]:
         text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
         if not any(word in text for word in WORDS):
             continue
-        for _, over in numberings(own_nodes(scope)):
+        for _, over in numberings(file.nodes_in(scope)):
             ordered = by_set(file, over, context)
             if ordered is None or id(ordered.node) not in told:
                 told |= {id(ordered.node)} if ordered is not None else set()

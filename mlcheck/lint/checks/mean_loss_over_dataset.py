@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Loss
-from mlcheck.lint.nodes import is_name, own_nodes, walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.evaluation.adding_up import DATA_SETS, added_up, stretch_of, sum_name
@@ -36,9 +36,9 @@ def check(facts: Facts) -> Iterator[Finding]:
                 continue
             found: list[tuple[str, ast.AST, ast.expr]] = list(_of_generators(file, scope, context, means - others))
             for name, loss in _summed(file, scope, context, means - others):
-                number = stretch_of(scope, name, loss.lineno)
+                number = stretch_of(file, scope, name, loss.lineno)
                 divisions = _divisions(file, scope, context, name)
-                found += [(name, d, loss) for d in divisions if stretch_of(scope, name, d.lineno) == number]
+                found += [(name, d, loss) for d in divisions if stretch_of(file, scope, name, d.lineno) == number]
             for name, division, loss in found:
                 yield Finding(
                     f"`{name}` sums the means of batches and is divided by the number of samples: "
@@ -53,7 +53,7 @@ def _of_generators(
     file: File, scope: ast.AST, context: Context, means: set[Spot]
 ) -> Iterator[tuple[str, ast.AST, ast.expr]]:
     """`sum(step(x, y) for x, y in loader) / len(loader.dataset)`."""
-    for node in own_nodes(scope):
+    for node in file.nodes_in(scope):
         match node:
             case ast.BinOp(
                 left=ast.Call(func=ast.Name(id="sum"), args=[ast.GeneratorExp() | ast.ListComp() as made]), op=ast.Div()
@@ -82,7 +82,7 @@ def _summed(file: File, scope: ast.AST, context: Context, means: set[Spot]) -> I
 
 def _over_loaders(file: File, scope: ast.AST, context: Context) -> set[ast.AST]:
     """What stands in loops that certainly go over batches."""
-    loops = [node for node in own_nodes(scope) if isinstance(node, ast.For)]
+    loops = [node for node in file.nodes_in(scope) if isinstance(node, ast.For)]
     return {node for loop in loops if _is_over_loader(file, loop.iter, context) for node in walk(loop)}
 
 
@@ -93,7 +93,7 @@ def _is_over_loader(file: File, over: ast.expr, context: Context) -> bool:
 
 
 def _divisions(file: File, scope: ast.AST, context: Context, name: str) -> Iterator[ast.AugAssign | ast.BinOp]:
-    for node in own_nodes(scope):
+    for node in file.nodes_in(scope):
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div):
             if sum_name(file, node.target, context) == name and _is_sample_count(file, scope, context, node.value):
                 yield node
@@ -121,10 +121,10 @@ def _is_loader(file: File, node: ast.expr, context: Context) -> bool:
 def _counts_samples(file: File, scope: ast.AST, context: Context, count: ast.Name) -> bool:
     """`seen += len(y)`, `seen += x.size(0)`, or a name for that: and nothing else is added."""
     name = count.id
-    begins = begun(own_nodes(scope), {name})
+    begins = begun(file.nodes_in(scope), {name})
     added = [
         ast.unparse(last_bound(file, node.value, context))
-        for node in own_nodes(scope)
+        for node in file.nodes_in(scope)
         if isinstance(node, ast.AugAssign)
         and is_name(node.target, name)
         and stretch(begins, name, node.lineno) == stretch(begins, name, count.lineno)
@@ -149,7 +149,7 @@ def _counts_over_batches(facts: Facts) -> Iterator[Finding]:
 
 def _by_batches(file: File, scope: ast.AST, context: Context, name: str, number: int) -> Iterator[Finding]:
     for division in _batch_divisions(file, scope, context, name):
-        if stretch_of(scope, name, division.lineno) == number:
+        if stretch_of(file, scope, name, division.lineno) == number:
             yield Finding(
                 f"`{name}` is a sum over samples and is divided by the number of batches",
                 file.place(division, context).location,
@@ -180,7 +180,7 @@ def _weighed_again(facts: Facts) -> Iterator[Finding]:
 
 def _batch_divisions(file: File, scope: ast.AST, context: Context, name: str) -> Iterator[ast.BinOp]:
     """Divisions by `len(loader)` and nothing else."""
-    nodes = list(own_nodes(scope))
+    nodes = file.nodes_in(scope)
     around = {child: node for node in nodes if isinstance(node, ast.BinOp) for child in (node.left, node.right)}
     for node in nodes:
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div) or not _is_batch_count(node.right):

@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Place
-from mlcheck.lint.nodes import last_name, own_nodes, stores, walk
+from mlcheck.lint.nodes import last_name, stores, walk
 from mlcheck.lint.sites import Call, Class, Context, File, canonical
 from mlcheck.lint.sites.data.loaders import LOADER, loaders
 from mlcheck.lint.sites.evaluation.without_gradients import evaluating_files, switches_off
@@ -63,7 +63,7 @@ def _scopes(file: File) -> Iterator[_Scope]:
         yield _Scope(file, function.inner, function.node, function.nodes)
     if any(_is_at_top_under_no_grad(context) for _, context in file.walk.loops):
         tree = file.module.source.tree
-        yield _Scope(file, file.walk.module, tree, list(own_nodes(tree)))
+        yield _Scope(file, file.walk.module, tree, file.nodes_in(tree))
 
 
 def _is_at_top_under_no_grad(context: Context) -> bool:

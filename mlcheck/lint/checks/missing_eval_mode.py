@@ -16,7 +16,7 @@ from mlcheck.lint.judging import (
     names_evaluation,
     tests_of_code,
 )
-from mlcheck.lint.nodes import last_name, own_nodes
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.own_switches import sets_own_mode
 from mlcheck.lint.sites import Sites
 from mlcheck.lint.sites.straight import reads_sizes_alone
@@ -131,7 +131,7 @@ def _reads_its_shape(sites: Sites, forward: Forward) -> bool:
     if file is None or not isinstance(call, ast.Call):
         return False
     around = [f for f in file.functions if f.node.lineno <= call.lineno <= (f.node.end_lineno or 0)]
-    return reads_sizes_alone(around[-1].nodes if around else list(own_nodes(file.module.source.tree)), call)
+    return reads_sizes_alone(around[-1].nodes if around else file.nodes_in(file.module.source.tree), call)
 
 
 def _is_source_of_noise(forward: Forward) -> bool:

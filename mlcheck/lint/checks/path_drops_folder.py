@@ -7,7 +7,6 @@ from itertools import pairwise
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import own_nodes
 from mlcheck.lint.sites import Context, File
 
 LOOKS_AT = "path"
@@ -39,7 +38,7 @@ def _divided(facts: Facts, file: File) -> Iterator[Finding]:
     """`folder / "/name"`, of a `Path`: numbers are not divided by text."""
     for scope, context in file.scopes():
         text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
-        for node in own_nodes(scope) if _DIVIDED.search(text) else ():
+        for node in file.nodes_in(scope) if _DIVIDED.search(text) else ():
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _is_absolute(node.right):
                 facts.sites.seen[LOOKS_AT] += 1
                 yield _dropped(file, context, node.left, node.right)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Loss
-from mlcheck.lint.nodes import own_nodes
 from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.values import Const
@@ -145,6 +144,10 @@ def _is_one_flag(file: File, node: ast.expr, context: Context) -> bool:
     made, where = source(file, node, context)
     function = file.function_around(where)
     names = {part.id for part in ast.walk(made) if isinstance(part, ast.Name)}
-    lines = [line for line in own_nodes(function.node) if isinstance(line, ast.Assign)] if function is not None else []
+    lines = (
+        [line for line in function.file.nodes_in(function.node) if isinstance(line, ast.Assign)]
+        if function is not None
+        else []
+    )
     values = [line.value for line in lines if any(isinstance(t, ast.Name) and t.id in names for t in line.targets)]
     return any(word in ast.unparse(each) for each in (made, *values) for word in ("any(", "all(", "mean()", "sum()"))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, own_nodes, walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.data.all_nodes import unmasked
 from mlcheck.lint.sites.data.drawn_past import drawn_past
@@ -127,7 +127,7 @@ def _of_same_part(facts: Facts) -> Iterator[Finding]:
 def _held_out_and_kept(file: File) -> Iterator[Finding]:
     """`val = ids[i * n : (i + 1) * n]`, and `train = ids[: i * n] + ids[i * n :]`."""
     for scope, context in file.scopes():
-        for cut in cuts(own_nodes(scope)):
+        for cut in cuts(file.nodes_in(scope)):
             if (shared := cut.shared) is not None:
                 yield Finding(
                     f"`{ast.unparse(shared)}` has the fold that is held out, `{ast.unparse(cut.held)}`: "
@@ -171,7 +171,7 @@ def _begins(node: ast.expr) -> bool:
 
 def _slices(file: File, scope: ast.AST, context: Context, text: str) -> dict[str, list[Slice]]:
     """The slices that are bound to a name of a split, by what they are taken of; none of what is bound twice."""
-    nodes = list(own_nodes(scope))
+    nodes = file.nodes_in(scope)
     stored = {node.arg: 1 for node in nodes if isinstance(node, ast.arg)}
     for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

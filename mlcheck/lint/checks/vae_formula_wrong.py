@@ -9,7 +9,7 @@ from itertools import permutations
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import before_methods, is_name, last_name, own_nodes, walk
+from mlcheck.lint.nodes import before_methods, is_name, last_name, walk
 from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.layers.divergences import is_square, raised, terms, unevenly_scaled
 from mlcheck.lint.sites.layers.signs_in_sums import added_by_callers, parents, sign_in_sum, sign_of_product
@@ -32,7 +32,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(_WORDS):
         for function in file.functions:
             yield from _judgements(facts, Stretch(file, function.nodes, function.inner))
-        script = list(own_nodes(file.module.source.tree))
+        script = file.nodes_in(file.module.source.tree)
         yield from _judgements(facts, Stretch(file, script, file.walk.module))
 
 

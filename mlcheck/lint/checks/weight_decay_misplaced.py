@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Place
-from mlcheck.lint.nodes import last_name, own_nodes
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import OPEN, Call, Context, File
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.training.alike_groups import alike, told_apart_later
@@ -119,7 +119,7 @@ def _sorted_the_wrong_way(file: File) -> Iterator[Finding]:
     if not _SMALL.search(file.text) and not _LARGE.search(file.text):
         return
     for scope, context in file.scopes():
-        for node in own_nodes(scope):
+        for node in file.nodes_in(scope):
             if not isinstance(node, ast.If) or not node.orelse:
                 continue
             test = ast.unparse(node.test)
@@ -163,7 +163,7 @@ def _tests_of_nobody(facts: Facts, file: File) -> Iterator[Finding]:
     """`if "norm" in name: no_decay.append(p)` for a model whose norms have other names."""
     norms = _norms(facts)
     for scope, context in file.scopes() if norms else ():
-        for loop in own_nodes(scope):
+        for loop in file.nodes_in(scope):
             if not isinstance(loop, ast.For) or not ast.unparse(loop.iter).endswith(".named_parameters()"):
                 continue
             tests = [node.test for node in loop.body if isinstance(node, ast.If) and _filled(node.body) == "spared"]

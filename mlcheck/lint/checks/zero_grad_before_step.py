@@ -7,7 +7,7 @@ from itertools import chain
 from mlcheck.core.finding import Finding, Location, first_of_each_line
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Place
-from mlcheck.lint.nodes import last_name, own_nodes
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.training.written_steps import cleared_between
 
@@ -93,7 +93,7 @@ def _between_losses(facts: Facts) -> Iterator[Finding]:
         first, call = backwards.get(fresh[0].spot), facts.sites.call_at(clearing.place)
         if first is None or call is None or first.reached != {clearing.key}:
             continue
-        nodes = call.function.nodes if call.function is not None else list(own_nodes(call.file.module.source.tree))
+        nodes = call.function.nodes if call.function is not None else call.file.nodes_in(call.file.module.source.tree)
         text = call.function.text if call.function is not None else call.file.text
         loops = [loop.node for loop, _ in clearing.when.loops]
         taken = any(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mlcheck.lint.facts import Place
 from mlcheck.lint.interpret.relevance import is_test
 from mlcheck.lint.names import canonical
-from mlcheck.lint.nodes import is_name, walk
+from mlcheck.lint.nodes import is_name, own_nodes, walk
 from mlcheck.lint.program import ModuleInfo
 from mlcheck.lint.sites.holdings import held_by, is_changed, item_in, part_at, value_of
 from mlcheck.lint.sites.meanings import STARRED, by_star, meaning_of, resolved
@@ -126,6 +126,10 @@ class File:
         yield self.module.source.tree, self.walk.module
         for function in self.functions:
             yield function.node, function.inner
+
+    def nodes_in(self, scope: ast.AST) -> list[ast.AST]:
+        """What stands in a scope and not in those defined in it, walked once for all who ask."""
+        return self.sites.once_of(_nodes_in, scope)
 
     def called(self, node: ast.AST | None, context: Context) -> str:
         """The full name of the library's function or class that this calls; "" of all else."""
@@ -255,3 +259,7 @@ class File:
         found = [(node, context) for name in last for node, context in self.walk.calls.get(name, ())]
         found.sort(key=lambda pair: (pair[0].lineno, pair[0].col_offset))
         return [Call(self, node, context) for node, context in found]
+
+
+def _nodes_in(scope: ast.AST) -> list[ast.AST]:
+    return list(own_nodes(scope))

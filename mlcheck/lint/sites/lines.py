@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TypeVar, cast
 
 from mlcheck.core.dataclasses import dataclass
-from mlcheck.lint.nodes import grouped, own_nodes, walk
+from mlcheck.lint.nodes import grouped, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Function
 from mlcheck.lint.sites.scopes import Context
@@ -36,7 +36,7 @@ class Lines:
 
     @cached_property
     def nodes(self) -> list[ast.AST]:
-        return self.function.nodes if self.function is not None else list(own_nodes(self.file.module.source.tree))
+        return self.function.nodes if self.function is not None else self.file.nodes_in(self.file.module.source.tree)
 
     def all(self, kind: type[N]) -> list[N]:
         if self.function is not None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import assigned, last_name, own_nodes, walk
+from mlcheck.lint.nodes import assigned, last_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
@@ -30,7 +30,7 @@ def mirrored_slices(sites: Sites) -> Iterator[Finding]:
             continue
         sizes = set(_ENDS.findall(file.text)) & set(_BEGINS.findall(file.text))
         for scope, context in file.scopes() if sizes else ():
-            named = [pair for node in own_nodes(scope) for pair in _named(node)]
+            named = [pair for node in file.nodes_in(scope) for pair in _named(node)]
             for size in sorted(sizes):
                 fronts = list(_parts(named, f":-{size}"))
                 for back in _parts(named, f"{size}:") if fronts else ():

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import last_name, own_nodes, walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import latest
 from mlcheck.lint.sites.project import Sites
@@ -30,7 +30,7 @@ def own_scales(sites: Sites) -> Iterator[OwnScale]:
     for file in sites.mentioning([".std(", ".max(", "np.std", "np.max"]):
         for scope, context in file.scopes():
             scaled: dict[str, list[tuple[str, ast.BinOp]]] = {}
-            for node in own_nodes(scope):
+            for node in file.nodes_in(scope):
                 if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and (data := _scaled_by_itself(node)):
                     name = _name(file, data, context)
                     scaled.setdefault(split_of_name(name), []).append((name, node))

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import last_name, own_nodes, reads_of, walk
+from mlcheck.lint.nodes import last_name, reads_of, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.iteration import iteration_of
@@ -154,7 +154,7 @@ def _restarts(file: File, given: ast.expr, context: Context) -> bool:
 
 
 def _is_generator(function: Function) -> bool:
-    nodes = list(own_nodes(function.node))
+    nodes = function.file.nodes_in(function.node)
     endless = any(isinstance(node, ast.While) for node in nodes)
     yields = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes)
     return yields and not endless and not function.node.decorator_list

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mlcheck.lint.nodes import is_attribute, is_length, is_name, last_name, own_nodes, walk
+from mlcheck.lint.nodes import is_attribute, is_length, is_name, last_name, walk
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.evaluation.stretches import begun, stretch
 from mlcheck.lint.sites.file import File
@@ -28,7 +28,7 @@ class _Added(NamedTuple):
 
 def added_up(file: File, scope: ast.AST, context: Context) -> dict[tuple[str, int], list[ast.expr]]:
     """What is added to each sum; not in loops over single samples, where means and sums are the same."""
-    nodes = list(own_nodes(scope))
+    nodes = file.nodes_in(scope)
     sums = list(_additions(file, nodes, context))
     loops = [node for node in nodes if isinstance(node, ast.For)] if sums else []
     single = [loop for loop in loops if any(map(_is_of_single_samples, origins(file, loop.iter, context)))]
@@ -87,9 +87,9 @@ def _begun_as(name: str) -> str:
     return name[len("sum(") : -1] if name.startswith("sum(") else name
 
 
-def stretch_of(scope: ast.AST, name: str, line: int) -> int:
+def stretch_of(file: File, scope: ast.AST, name: str, line: int) -> int:
     """Which of the sums that stand under the name one after the other a line has to do with."""
-    return stretch(begun(own_nodes(scope), {_begun_as(name)}), _begun_as(name), line)
+    return stretch(begun(file.nodes_in(scope), {_begun_as(name)}), _begun_as(name), line)
 
 
 def _is_of_single_samples(over: Origin) -> bool:

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import own_nodes
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.scopes import Context
 
@@ -34,7 +33,7 @@ def _entries(file: File, table: ast.expr, context: Context) -> Iterator[ast.expr
     if not isinstance(table, ast.Name):
         return
     function = file.function_around(context)
-    nodes = function.nodes if function is not None else own_nodes(file.module.source.tree)
+    nodes = function.nodes if function is not None else file.nodes_in(file.module.source.tree)
     for node in nodes:
         match node:
             case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))], value=score) if name == table.id:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import before_methods, own_nodes, stores, walk
+from mlcheck.lint.nodes import before_methods, stores, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
@@ -46,7 +46,7 @@ def divided_again(sites: Sites) -> Iterator[Twice]:
         if file.is_test or not _ADDS.search(file.text) or all(number[0].isdigit() for number in numbers):
             continue
         for scope, context in file.scopes():
-            nodes = list(own_nodes(scope))
+            nodes = file.nodes_in(scope)
             divisions = list(_divisions(nodes))
             for added in _sums(nodes) if divisions else ():
                 for share, number in _divided(file, context, nodes, added):

@@ -6,7 +6,7 @@ import ast
 import re
 
 from mlcheck.core.named_tuples import NamedTuple
-from mlcheck.lint.nodes import last_name, own_nodes, walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.blocks import blocks
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.scopes import Context
@@ -23,7 +23,7 @@ def raised_already(file: File, test: ast.Compare, best: ast.expr, context: Conte
         return None
     beats = "max" if isinstance(test.ops[0], ast.Gt) == (score is test.left) else "min"
     function = file.function_around(context)
-    nodes = function.nodes if function is not None else list(own_nodes(file.module.source.tree))
+    nodes = function.nodes if function is not None else file.nodes_in(file.module.source.tree)
     text = function.text if function is not None else file.text
     if not re.search(rf"\b{re.escape(ast.unparse(best))} = [^\n]*\b{re.escape(ast.unparse(score))}\b", text):
         return None

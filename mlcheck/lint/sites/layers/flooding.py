@@ -7,7 +7,7 @@ import re
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.names import canonical
-from mlcheck.lint.nodes import last_name, own_nodes
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites.model import UNKNOWN, Call
 
 FILLS = ("zeros_", "ones_", "constant_")
@@ -42,7 +42,7 @@ def fills_all(call: Call) -> bool:
 def _is_shown(call: Call, loop: ast.For) -> bool:
     """Whether the same parameters are filled over and over, or the model only runs in eval mode afterwards."""
     file, over = call.file, ast.unparse(loop.iter)
-    nodes = call.function.nodes if call.function is not None else list(own_nodes(file.module.source.tree))
+    nodes = call.function.nodes if call.function is not None else file.nodes_in(file.module.source.tree)
     again = [node for node in nodes if isinstance(node, ast.For) and ast.unparse(node.iter) == over]
     if len([node for node in again if re.search(r"\b(?:fill|constant|ones|zeros)_\(", ast.unparse(node))]) > 1:
         return True

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import own_nodes
 from mlcheck.lint.sites.latest import latest
 from mlcheck.lint.sites.model import Function
 from mlcheck.lint.sites.origins import returns
@@ -90,7 +89,7 @@ def _sums(function: Function) -> Iterator[tuple[ast.expr, Context]]:
                     yield made.value, made.context
     if ".backward(" not in function.text:
         return
-    for node in own_nodes(function.node):
+    for node in function.file.nodes_in(function.node):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp() as value):
                 if f"{name}.backward(" in function.text or f"scale({name}).backward(" in function.text:

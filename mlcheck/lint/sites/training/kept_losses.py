@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import is_attribute, is_length, is_name, last_name, own_nodes, stores, walk
+from mlcheck.lint.nodes import is_attribute, is_length, is_name, last_name, stores, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops
 from mlcheck.lint.sites.evaluation.without_gradients import switches_off
 from mlcheck.lint.sites.file import File
@@ -203,7 +203,7 @@ def _is_epoch(loop: LoopSite, body: list[ast.stmt]) -> bool:
     """Whether the loop goes over data, steps in each turn, and stands in none but loops that count epochs."""
     if _counts(loop.node.iter) or _asks_for_more(loop.node) or not any(map(_is_step, body)):
         return False
-    around = [node for node in own_nodes(loop.scope) if isinstance(node, ast.For | ast.While)]
+    around = [node for node in loop.file.nodes_in(loop.scope) if isinstance(node, ast.For | ast.While)]
     outer = [node for node in around if node is not loop.node and loop.node in walk(node)]
     return all(isinstance(node, ast.For) and _counts(node.iter) and not _draws(node, loop.node) for node in outer)
 

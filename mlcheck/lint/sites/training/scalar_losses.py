@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import own_nodes
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
@@ -23,7 +22,7 @@ def indexed_losses(sites: Sites) -> Iterator[tuple[str, Place]]:
             loss = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
             if isinstance(loss, ast.Name) and _is_scalar(file, loss, call.context):
                 around = call.function.node if call.function is not None else file.module.source.tree
-                for node in own_nodes(around):
+                for node in file.nodes_in(around):
                     if node not in told and _is_first_of(node, loss.id):
                         told.add(node)
                         yield loss.id, file.place(node, call.context)

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import own_nodes
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.project import Sites
@@ -18,7 +17,7 @@ def epochs_begun_anew(sites: Sites) -> Iterator[tuple[Place, str, Place]]:
     """`start = checkpoint["epoch"] + 1`, which nothing reads, above `for epoch in range(epochs)` that trains."""
     for call in sites.calls("torch.load"):
         names = call.file.names_given(call.node)
-        nodes = call.function.nodes if call.function is not None else list(own_nodes(call.file.module.source.tree))
+        nodes = call.function.nodes if call.function is not None else call.file.nodes_in(call.file.module.source.tree)
         for line in nodes if len(names) == 1 else ():
             target = line.targets[0] if isinstance(line, ast.Assign) else None
             if not isinstance(line, ast.Assign) or not isinstance(target, ast.Name) or target.id in call.file.uses:

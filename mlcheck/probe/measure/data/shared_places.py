@@ -45,5 +45,7 @@ def _picked(pick: Tensor, places: int) -> Tensor | None:
         return None
     if len(pick) == places and bool(((pick == 0) | (pick == 1)).all()):
         return pick.nonzero()[:, 0]
-    within = not pick.dtype.is_floating_point and int(pick.min()) >= 0 and int(pick.max()) < places > len(pick)
-    return pick.unique() if within and len(pick.unique()) == len(pick) else None
+    if int(pick.min()) < 0 or int(pick.max()) >= places or len(pick) >= places:
+        return None
+    found = torch.unique(pick)
+    return found if len(found) == len(pick) else None
