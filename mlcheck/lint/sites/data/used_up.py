@@ -90,8 +90,8 @@ def _handed_over(function: Function, parameter: str) -> Iterator[UsedUp]:
 
 
 def _loops(context: Context) -> list[Context]:
-    """The loops around a place in its function that come round for certain: each batch, or each epoch."""
-    inner = takewhile(lambda outer: outer.kind not in ("function", "lambda", "class"), context.outwards())
+    """The loops around a place in its function that come round to it for certain: each batch, or each epoch."""
+    inner = takewhile(lambda outer: outer.kind in ("loop", "with"), context.outwards())
     return [outer for outer in inner if outer.kind == "loop" and _comes_round(outer.node)]
 
 
