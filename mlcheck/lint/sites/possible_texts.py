@@ -26,10 +26,7 @@ class Compared(NamedTuple):
 
 
 class Possible(NamedTuple):
-    """All texts that a variable can hold, where they are written, and all that it is compared with.
-
-    `partly`: others may compare it with others.
-    """
+    """All texts that a variable can hold, where they are written, and all that it is compared with."""
 
     texts: frozenset[str]
     file: File

@@ -65,7 +65,13 @@ def _is_read_once(file: File, name: str, context: Context) -> bool:
     """Whether nothing else takes items of it, such as `next(rows)`."""
     function = file.function_around(context)
     nodes = function.nodes if function is not None else walk(file.module.source.tree)
-    return len(reads_of(nodes, name)) == 1
+    others = (node for node in nodes if isinstance(node, ast.FunctionDef) and name in _parameters(node))
+    theirs = {id(part) for other in others for part in walk(other)}
+    return len([read for read in reads_of(nodes, name) if id(read) not in theirs]) == 1
+
+
+def _parameters(function: ast.FunctionDef) -> set[str]:
+    return {arg.arg for arg in walk(function.args) if isinstance(arg, ast.arg)}
 
 
 def _handed_over(function: Function, parameter: str) -> Iterator[UsedUp]:
@@ -84,8 +90,8 @@ def _handed_over(function: Function, parameter: str) -> Iterator[UsedUp]:
 
 
 def _loops(context: Context) -> list[Context]:
-    """The loops around a place in its function that come round for certain: each batch, or each epoch."""
-    inner = takewhile(lambda outer: outer.kind not in ("function", "lambda", "class"), context.outwards())
+    """The loops around a place in its function that come round to it for certain: each batch, or each epoch."""
+    inner = takewhile(lambda outer: outer.kind in ("loop", "with"), context.outwards())
     return [outer for outer in inner if outer.kind == "loop" and _comes_round(outer.node)]
 
 

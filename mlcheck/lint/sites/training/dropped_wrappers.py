@@ -46,8 +46,14 @@ def lost_exchanges(sites: Sites) -> Iterator[tuple[Call, ast.expr]]:
         given = call.argument("tensor", 0)
         if call.node not in call.file.statements or given is None or any(map(mentions_rank, conditions(call.context))):
             continue
-        if _is_made_here(call, given):
+        if _is_made_here(call, given) and not (call.name.endswith(".broadcast") and _may_be_received(call)):
             yield call, given
+
+
+def _may_be_received(broadcast: Call) -> bool:
+    """Whether the others may take it into a tensor that they hold, in another function than the one that sends it."""
+    others = broadcast.file.calls("broadcast")
+    return any(not _is_made_here(each, tensor) for each in others if (tensor := each.argument("tensor", 0)) is not None)
 
 
 def _is_statement(call: Call) -> bool:

@@ -8,14 +8,16 @@ from typing import NamedTuple
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import before_methods, last_name, walk
-from mlcheck.lint.sites.model import Call, Function
-from mlcheck.lint.sites.origins import callers
+from mlcheck.lint.sites.model import Call, Class, Function
+from mlcheck.lint.sites.origins import callers, origins
 from mlcheck.lint.sites.project import Sites
 
 _COPIES = ("copy.deepcopy", "torch.optim.swa_utils.AveragedModel")
 _SAME = ("eval", "train", "to", "cuda", "cpu", "requires_grad_", "float", "half", "parameters")
 _BEGINNING = pattern(r"init|orig|rand|fresh|blank|untrained|scratch|before|start|template|skeleton|old")
 _BRINGS_UP = pattern(r"init|copy|sync|hard|reset|load|restore|resume|register|set|replace")
+_FOLLOWS = pattern(r"ema|avg|average|shadow|target|momentum|swa|mean_?teacher")
+_TRAINED = pattern(r"pretrained|torch\.load|load_state_dict|weights\s*=|checkpoint")
 _LOADS = ("load_state_dict",)
 
 
@@ -43,8 +45,34 @@ def copied_too_early(sites: Sites) -> Iterator[Early]:
             continue
         loads = list(_loads(function, same))
         later = [call for call in loads if call.node.lineno > copy.node.lineno and not call.loops]
-        if later and len(later) == len(loads) and not _is_brought_up(sites, copy, target):
+        if not later or len(later) < len(loads) or _loops_between(function, copy, later[0]):
+            continue
+        if (_is_to_follow(copy, target) or _is_fresh(copy, given)) and not _is_brought_up(sites, copy, target):
             yield Early(copy, ast.unparse(target), model, later[0])
+
+
+def _loops_between(function: Function, copy: Call, load: Call) -> bool:
+    """Whether the model may be trained before it loads, as it does what was best."""
+    loops = (node for node in function.nodes if isinstance(node, ast.For | ast.While))
+    return any(copy.node.lineno < loop.lineno < load.node.lineno for loop in loops)
+
+
+def _is_to_follow(copy: Call, target: ast.Name | ast.Attribute) -> bool:
+    """Whether it is an average or a target, which is to begin where the model does; a reference may be another."""
+    return copy.name.endswith(".AveragedModel") or _FOLLOWS.search(last_name(target).lower()) is not None
+
+
+def _is_fresh(copy: Call, model: ast.expr) -> bool:
+    """Whether the model is certainly as it was made by then, with weights drawn at random."""
+    found = origins(copy.file, model, copy.context)
+    for origin in found:
+        named = origin.file.resolve(origin.node.func, origin.context) if isinstance(origin.node, ast.Call) else None
+        text = named.text if isinstance(named, Class) else ast.unparse(origin.node)
+        if not isinstance(named, Class) and not (isinstance(named, str) and named.startswith("torch.nn.")):
+            return False
+        if _TRAINED.search(text) or _TRAINED.search(ast.unparse(origin.node)):
+            return False
+    return bool(found)
 
 
 def _loads(function: Function, same: set[str]) -> Iterator[Call]:
