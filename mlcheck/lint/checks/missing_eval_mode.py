@@ -16,7 +16,7 @@ from mlcheck.lint.judging import (
     names_evaluation,
     tests_of_code,
 )
-from mlcheck.lint.nodes import last_name, own_nodes
+from mlcheck.lint.nodes import last_name, own_nodes, walk
 from mlcheck.lint.sites import Sites
 from mlcheck.lint.sites.straight import reads_sizes_alone
 from mlcheck.lint.sites.training.critics import tells_apart
@@ -115,11 +115,16 @@ def _made_elsewhere(forward: Forward) -> str:
 
 
 def _is_generator_at_work(facts: Facts, forward: Forward) -> bool:
-    """Pictures of what a generator makes of noise by now, drawn between its epochs: they show it as it is trained."""
-    if _is_told(forward) or not isinstance(forward.module, Object):
+    """Pictures of what a generator makes of noise by now, drawn between its epochs: they show it as it is trained.
+
+    A loop of its own goes over data, whatever the function is called.
+    """
+    repeated = forward.loop is not None and any(part is forward.place.node for part in walk(forward.loop.node))
+    held_out = not {forward.split, *(loop.split for loop in forward.loops)}.isdisjoint(("val", "test"))
+    if forward.restored or held_out or (repeated and _is_told(forward)) or not isinstance(forward.module, Object):
         return False
     maker = {forward.module.id}
-    judges = [other.module for other in facts.forwards if other.trained and other.fed and other.module is not None]
+    judges = [other.module for other in facts.forwards if other.trained and other.fed]
     critics = {judge.id for judge in judges if isinstance(judge, Object)} - maker
     return any(tells_apart({critic}, maker, facts.forwards) for critic in critics)
 
