@@ -98,8 +98,8 @@ def _names_process(file: File, test: ast.expr) -> bool:
     started = [each.node.args.args[:1] for each in file.functions if each.name in spawned]
     names |= {first.arg for arguments in started for first in arguments}
     wraps = [call for call in file.sites.calls(DDP) if call.file is file]
-    devices = [part for call in wraps for part in walk(call.argument("device_ids", 1) or ast.Pass())]
-    own = {last_name(part) for part in devices} - {""}
+    given = [call.argument("device_ids", 1) for call in wraps]
+    own = {last_name(each) for row in given if isinstance(row, ast.List) for each in row.elts} - {""}
     parts = [part for part in walk(test) if isinstance(part, ast.Name | ast.Attribute)]
     return any(ast.unparse(part) in names or last_name(part) in own for part in parts)
 
