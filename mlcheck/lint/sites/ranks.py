@@ -89,7 +89,7 @@ def _is_of_rank(file: File, test: ast.expr) -> bool:
     return any(_RANK.search(value) for each in files for value in given.findall(each.text))
 
 
-def _names_process(file: File, test: ast.expr) -> bool:
+def _names_process(file: File, test: ast.AST) -> bool:
     """`if proc == 0:`, where `proc` is given as the rank, or counts the processes that `spawn` starts."""
     given = [call.argument("rank", 4) for call in file.calls("init_process_group")]
     given += [call.argument("rank", 2) for call in file.calls("DistributedSampler")]
