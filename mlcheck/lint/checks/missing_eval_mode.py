@@ -16,7 +16,7 @@ from mlcheck.lint.judging import (
     names_evaluation,
     tests_of_code,
 )
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.own_switches import sets_own_mode
 from mlcheck.lint.sites import Sites
 from mlcheck.lint.sites.straight import reads_sizes_alone
@@ -30,6 +30,8 @@ _SWITCHED = (
     *("Dropout", "dropout", "BatchNorm", "batch_norm", "InstanceNorm", "self.training", "RReLU", "Transformer"),
     *("torchvision.models", "timm", "transformers", "hub.load", "pretrained", "segmentation_models", "diffusers"),
 )
+_GENERATOR = pattern(r"^(?:net_?)?G(?:_\w+)?$|^(?:net_?)?g$|^gen(?:erator)?(?:_|$)|(?:^|_)generator$")
+_FETCHED = ("pretrained", "weights=", "load", "hub", "timm", "torchvision", "create_model")
 _FLAGS = ("training", "is_training", "train", "is_train")
 
 
@@ -58,6 +60,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         if any(_is_chosen(facts.sites, mode) for mode in forward.modes) or draws_again(forward):
             continue
         if _reads_its_shape(facts.sites, forward) or _is_generator_at_work(facts, forward):
+            continue
+        if not forward.restored and not _is_told(forward) and _is_new(facts, forward):
             continue
         place = forward.place if forward.place.spot not in trained else forward.through or forward.place
         if (forward.place.spot, place.symbol) in told:
@@ -115,12 +119,31 @@ def _made_elsewhere(forward: Forward) -> str:
     return f"the model made at {made.path}:{made.location.line} comes here: "
 
 
-def _is_generator_at_work(facts: Facts, forward: Forward) -> bool:
-    """Pictures of what a generator makes of noise by now, drawn between its epochs: they show it as it is trained."""
-    if _is_told(forward) or not isinstance(forward.module, Object):
+def _is_new(facts: Facts, forward: Forward) -> bool:
+    """A network that is made here, and neither trained nor loaded anywhere: it is tried out, or measured."""
+    if not isinstance(forward.module, Object) or any(mode.place is not None for mode in forward.modes):
         return False
+    own, cls = forward.module.id, forward.module.cls
+    texts = [info.module.text_of(info.node) for info in cls.mro] if cls is not None else []
+    if not texts or any(word in text for text in texts for word in _FETCHED):
+        return False
+    return not any(own in other.touched and other.trained for other in facts.forwards)
+
+
+def _is_generator_at_work(facts: Facts, forward: Forward) -> bool:
+    """Pictures of what a generator makes of noise by now, drawn between its epochs: they show it as it is trained.
+
+    A loop of its own goes over data, whatever the function is called.
+    """
+    repeated = forward.loop is not None and any(part is forward.place.node for part in walk(forward.loop.node))
+    held_out = not {forward.split, *(loop.split for loop in forward.loops)}.isdisjoint(("val", "test"))
+    resumed = any("train" in name.lower() for name in forward.functions)
+    if (forward.restored and not resumed) or held_out or (repeated and _is_told(forward)):
+        return False
+    if _GENERATOR.search(forward.name) or not isinstance(forward.module, Object):
+        return _GENERATOR.search(forward.name) is not None
     maker = {forward.module.id}
-    judges = [other.module for other in facts.forwards if other.trained and other.fed and other.module is not None]
+    judges = [other.module for other in facts.forwards if other.trained and other.fed]
     critics = {judge.id for judge in judges if isinstance(judge, Object)} - maker
     return any(tells_apart({critic}, maker, facts.forwards) for critic in critics)
 

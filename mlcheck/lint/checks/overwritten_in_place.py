@@ -203,6 +203,8 @@ def _read_as_it_was(function: Function, change: Overwriting) -> Iterator[Finding
             )
             return
     for name, bound in _others(function, change):
+        if name == change.name:
+            continue
         later = read_after(function.node, change.node, name)
         if later is not None:
             yield Finding(

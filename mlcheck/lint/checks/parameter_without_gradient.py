@@ -94,15 +94,36 @@ def _is_asked_beside(facts: Facts, forward: Forward) -> bool:
     `transition.record(value=critic(x))` and `history.build().value`: what was kept comes back, and nobody saw how.
     """
     cut = {lost.forward.place.spot for lost in facts.training.lost}
-    return any(
+    return forward.grad.kind == "on" and any(
         other.place.spot not in cut
-        and other.grad.kind != "off"
+        and other.grad.kind == "on"
         and not other.unread
         and other.split not in ("val", "test")
         and not other.touched.isdisjoint(forward.touched)
         and not set(other.loops).isdisjoint(forward.loops)
+        and not _is_detached(facts, other)
         for other in facts.forwards
     )
+
+
+def _is_detached(facts: Facts, forward: Forward) -> bool:
+    """`fake = generator(z).detach()`, or a name that is detached further on in the function."""
+    file, node = facts.sites.at(forward.place.path), forward.place.node
+    around = (
+        [f for f in file.functions if f.node.lineno <= forward.place.location.line <= (f.node.end_lineno or 0)]
+        if file
+        else []
+    )
+    nodes = around[-1].nodes if around else walk(file.module.source.tree) if file is not None else []
+    names = {
+        t.id
+        for n in nodes
+        if isinstance(n, ast.Assign) and n.value is node
+        for t in n.targets
+        if isinstance(t, ast.Name)
+    }
+    cuts = [n.value for n in nodes if isinstance(n, ast.Attribute) and n.attr in ("detach", "detach_", "data")]
+    return any(each is node or (isinstance(each, ast.Name) and each.id in names) for each in cuts)
 
 
 def _calls_itself(forward: Forward) -> bool:

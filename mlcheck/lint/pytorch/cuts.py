@@ -8,7 +8,6 @@ from mlcheck.core.dataclasses import replace
 from mlcheck.lint.facts import Backward, Place
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.nodes import last_name
 from mlcheck.lint.pytorch import holding, modes
 from mlcheck.lint.training import Lost
 from mlcheck.lint.values import Cut, Object, Symbol, Tensor, Traces, Value, live, owner_key, traces_of
@@ -108,10 +107,7 @@ def ended(m: Machine, traces: Traces, node: ast.AST) -> Traces:
 
 
 def lost(m: Machine, backward: Backward, traces: Traces) -> None:
-    """Modules of an optimizer whose results reach this backward only past a cut.
-
-    Where nothing is known to get any, some do by ways that are not known: what was detached was not meant to.
-    """
+    """Modules of an optimizer whose results reach this backward only past a cut."""
     if backward.severed is not None:
         return
     trains = any(forward.grad.kind != "off" for forward in backward.forwards)
@@ -123,8 +119,6 @@ def lost(m: Machine, backward: Backward, traces: Traces) -> None:
                     _remember(m, key, Lost(forward.place, forward, backward.place))
     for trace in traces:
         if not isinstance(trace, Cut) or trace.forward.grad.kind != "on" or trace.forward.frozen:
-            continue
-        if not backward.forwards and last_name(getattr(trace.place.node, "func", None)) in ("detach", "detach_"):
             continue
         forward = trace.forward
         around = {outer for inner in forward.touched for outer in modes.ancestors(m, inner)}

@@ -91,7 +91,7 @@ def _is_of_rank(file: File, test: ast.expr) -> bool:
     return any(_RANK.search(value) for each in files for value in given.findall(each.text))
 
 
-def _names_process(file: File, test: ast.expr) -> bool:
+def _names_process(file: File, test: ast.AST) -> bool:
     """`if proc == 0:`, where `proc` is given as the rank, or counts the processes that `spawn` starts."""
     given = [call.argument("rank", 4) for call in file.calls("init_process_group")]
     given += [call.argument("rank", 2) for call in file.calls("DistributedSampler")]
@@ -100,8 +100,8 @@ def _names_process(file: File, test: ast.expr) -> bool:
     started = [each.node.args.args[:1] for each in file.functions if each.name in spawned]
     names |= {first.arg for arguments in started for first in arguments}
     wraps = [call for call in file.sites.calls(DDP) if call.file is file]
-    devices = [part for call in wraps for part in walk(call.argument("device_ids", 1) or ast.Pass())]
-    own = {last_name(part) for part in devices} - {""}
+    given = [call.argument("device_ids", 1) for call in wraps]
+    own = {last_name(each) for row in given if isinstance(row, ast.List) for each in row.elts} - {""}
     parts = [part for part in walk(test) if isinstance(part, ast.Name | ast.Attribute)]
     return any(ast.unparse(part) in names or last_name(part) in own for part in parts)
 

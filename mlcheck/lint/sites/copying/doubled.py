@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import last_name
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.lines import Lines
 from mlcheck.lint.sites.scopes import Context
 
+_DRAWS = pattern(r"rand|normal|sample|uniform|choice|draw|noise")
 _WAVES = frozenset(["sin", "cos"])
 
 
@@ -42,7 +44,8 @@ def _is_rest(node: ast.expr, weight: ast.expr) -> bool:
 
 def _is_one(file: File, one: ast.expr, other: ast.expr, context: Context) -> bool:
     if ast.unparse(one) == ast.unparse(other):
-        return not isinstance(one, ast.Constant)
+        drawn = any(isinstance(node, ast.Call) and _DRAWS.search(last_name(node.func)) for node in walk(one))
+        return not isinstance(one, ast.Constant) and not drawn
     if not isinstance(one, ast.Name) or not isinstance(other, ast.Name):
         return False
     first, second = file.value(one, context)[0], file.value(other, context)[0]

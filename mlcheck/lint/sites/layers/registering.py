@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import is_attribute, last_name, walk
+from mlcheck.lint.nodes import is_attribute, is_name, last_name, walk
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import holds_parameters
 from mlcheck.lint.sites.model import Call, Class
@@ -52,7 +52,21 @@ def is_registered(cls: Class, name: str) -> bool:
                 given += [arg.value for arg in call.args if isinstance(arg, ast.Subscript) and last in _HOLD]
                 if last not in READS and any(isinstance(a, ast.Attribute) and a.attr == name for a in given):
                     return True
+                if last in _HOLD and any(_made_of(base, call, arg, name) for arg in call.args):
+                    return True
     return False
+
+
+def _made_of(cls: Class, call: ast.Call, node: ast.expr, name: str) -> bool:
+    """`nn.Sequential(*layers)`, where `layers = sum(zip(self.blocks, activations), ())`."""
+    inner = node.value if isinstance(node, ast.Starred) else node
+    method = next((each for each in cls.methods.values() if call in each.nodes), None)
+    if method is None or not isinstance(inner, ast.Name):
+        return False
+    lines = [
+        line for line in method.all(ast.Assign) if line.lineno < call.lineno and is_name(line.targets[0], inner.id)
+    ]
+    return any(is_attribute(part, method.receiver, name) for line in lines for part in walk(line.value))
 
 
 def _values_of(node: ast.expr) -> ast.expr:

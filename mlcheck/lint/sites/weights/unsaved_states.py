@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import is_name, last_name, walk
+from mlcheck.lint.nodes import is_name, last_name, stores_of, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import Call
@@ -137,12 +137,18 @@ def _is_loaded(file: File, name: str, context: Context) -> bool:
 
 
 def _keys_of(call: Call, name: str) -> set[str]:
+    """The keys that are read from what the name holds there, until it is bound anew."""
     around = call.function.node if call.function is not None else call.file.module.source.tree
+    bound = [node.lineno for node in stores_of(walk(around), name)]
+    first = max((line for line in bound if line <= call.node.lineno), default=0)
+    last = min((line for line in bound if line > call.node.lineno), default=None)
     return {
         node.slice.value
         for node in walk(around)
         if isinstance(node, ast.Subscript)
         and is_name(node.value, name)
+        and first <= node.lineno
+        and (last is None or node.lineno < last)
         and isinstance(node.slice, ast.Constant)
         and isinstance(node.slice.value, str)
     }
