@@ -165,7 +165,7 @@ def _is_in_use(facts: Facts, blend: _Blend) -> bool:
     """Whether a step of the same class is called: what calls none of them may lie outside of what is read."""
     cls = blend.function.cls
     steps = [method.name for method in cls.methods.values() if ".backward(" in method.text] if cls is not None else []
-    return cls is None or "__init__" in steps or any(facts.sites.is_named(name, 2) for name in steps)
+    return not steps or "__init__" in steps or any(facts.sites.is_named(name, 2) for name in steps)
 
 
 def _is_called_by_others(function: Function) -> bool:

@@ -19,6 +19,7 @@ from mlcheck.lint.values import Const
 
 LOOKS_AT = "loss"
 _BY_LENGTH = pattern(r"/\s*len\(")
+_ADDS = ("+=", "sum(", ".add(", ".update(")
 _LOADED = pattern(r"loader|(?:\b|_)dl\b|batches", re.IGNORECASE)
 
 
@@ -32,9 +33,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         for scope, context in file.scopes():
             text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
-            if "/" not in text:
+            if "/" not in text or not any(word in text for word in _ADDS):
                 continue
-            found: list[tuple[str, ast.AST, ast.expr]] = list(_of_generators(file, scope, context, means - others))
+            if "+=" not in text and not _BY_LENGTH.search(text):
+                continue
+            found: list[tuple[str, ast.AST, ast.expr]] = []
+            if "sum(" in text:
+                found += _of_generators(file, scope, context, means - others)
             for name, loss in _summed(file, scope, context, means - others):
                 number = stretch_of(file, scope, name, loss.lineno)
                 divisions = _divisions(file, scope, context, name)
@@ -139,7 +144,7 @@ def _counts_over_batches(facts: Facts) -> Iterator[Finding]:
             continue
         for scope, context in file.scopes():
             text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
-            if not _BY_LENGTH.search(text):
+            if not any(word in text for word in _ADDS) or not _BY_LENGTH.search(text):
                 continue
             for (name, number), values in added_up(file, scope, context).items():
                 if not all(is_count(file, value, context) for value in values):

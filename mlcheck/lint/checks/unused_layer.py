@@ -9,7 +9,7 @@ from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
 from mlcheck.lint.sites.fetching import SETTINGS
 from mlcheck.lint.sites.layers.ignored_rates import ignored_rates
-from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, makes_dropout, module_classes, text_of
+from mlcheck.lint.sites.layers.modules import MODULE, flat, holds_parameters, makes_dropout, module_classes, text_of
 from mlcheck.lint.sites.layers.named_elsewhere import heirs_of, is_named_elsewhere
 from mlcheck.lint.sites.layers.unread_results import unread_results
 from mlcheck.lint.words import lines_with, occurrences
@@ -56,6 +56,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 continue  # `self.head = self.fc = nn.Linear(8, 2)`: it has another name
             drops = _makes_dropout(cls, assigned)
             if drops and _is_commented_out(cls, name):
+                continue
+            if _is_list_of_own(assigned.value, function):
                 continue
             if is_named_elsewhere(facts.sites, cls, name) or _is_for_loading(function):
                 continue
@@ -114,6 +116,13 @@ def _wraps(value: ast.expr, function: Function) -> bool:
     """`nn.Sequential(nn.SiLU(), self.linear)`: its weights are those of a layer that may be called by itself."""
     given = value.args if isinstance(value, ast.Call) and last_name(value.func) == "Sequential" else []
     return any(isinstance(one, ast.Attribute) and is_name(one.value, function.receiver) for one in given)
+
+
+def _is_list_of_own(value: ast.expr, function: Function) -> bool:
+    """`nn.ModuleList([self.down, self.up])`: these are called by their own names."""
+    listed = isinstance(value, ast.Call) and last_name(value.func) in ("ModuleList", "ModuleDict")
+    parts = flat(list(value.args)) if listed and isinstance(value, ast.Call) else []
+    return bool(parts) and all(isinstance(p, ast.Attribute) and is_name(p.value, function.receiver) for p in parts)
 
 
 def _is_for_loading(function: Function) -> bool:

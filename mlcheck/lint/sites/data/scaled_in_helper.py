@@ -17,7 +17,9 @@ def scaled_in_helpers(sites: Sites) -> Iterator[OwnScale]:
     """`standardise(train)` and `standardise(test)`, where the second should be given what the first has found."""
     for file in sites.mentioning([".std(", ".max(", "np.std", "np.max"]):
         for function in file.functions:
-            formulas = [node for node in file.nodes_in(function.node) if isinstance(node, ast.BinOp) and _divides(node)]
+            if not any(word in function.text for word in ("std(", "max(")) or "/" not in function.text:
+                continue
+            formulas = [node for node in function.all(ast.BinOp) if _divides(node)]
             if not formulas or function.node.decorator_list:
                 continue
             found: dict[str, list[tuple[str, Call]]] = {}

@@ -18,6 +18,10 @@ DATA_SETS = ("dataset", "_set", "trainset", "testset", "valset")
 _SUMS = ("builtins.sum", "numpy.sum", "math.fsum")
 
 
+_Sums = dict[tuple[str, int], list[ast.expr]]
+"""The values that are added to each sum: of those that a name stands for, one after the other."""
+
+
 class _Added(NamedTuple):
     """The name of a sum, as `sum_name` gives it; what one turn adds to it; and the line that does so."""
 
@@ -26,14 +30,19 @@ class _Added(NamedTuple):
     node: ast.AST
 
 
-def added_up(file: File, scope: ast.AST, context: Context) -> dict[tuple[str, int], list[ast.expr]]:
+def added_up(file: File, scope: ast.AST, context: Context) -> _Sums:
     """What is added to each sum; not in loops over single samples, where means and sums are the same."""
+    return file.sites.once_of(_added_up, (file, scope, context))
+
+
+def _added_up(part: tuple[File, ast.AST, Context]) -> _Sums:
+    file, scope, context = part
     nodes = file.nodes_in(scope)
     sums = list(_additions(file, nodes, context))
     loops = [node for node in nodes if isinstance(node, ast.For)] if sums else []
     single = [loop for loop in loops if any(map(_is_of_single_samples, origins(file, loop.iter, context)))]
     left_out = {id(node) for loop in single for node in walk(loop)}
-    added: dict[tuple[str, int], list[ast.expr]] = {}
+    added: _Sums = {}
     begins = begun(nodes, {_begun_as(each.name) for each in sums})
     for each in sums:
         if id(each.node) not in left_out:

@@ -71,7 +71,8 @@ def allied(blocks: list[Lines], held: Held) -> Iterator[Allied]:
     models = frozenset().union(*held.values())
     if "?" in models or len(held) < 2:
         return
-    found = [_pushes(lines, held, models) for lines in blocks]
+    asking = [lines for lines in blocks if any(f"{name}(" in lines.text for name in models)]
+    found = [_pushes(lines, held, models) for lines in asking]
     pushes = [push for each in found if each is not None for push in each]
     for judge in dict.fromkeys(push.judge for push in pushes if None not in found):
         own = [push for push in pushes if push.judge == judge and not push.by_maker]
