@@ -11,8 +11,8 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode, Place
 from mlcheck.lint.judging import draws_again, evaluates, is_turned_to_held_out, names_evaluation, tests_of_code
 from mlcheck.lint.nodes import last_name
-from mlcheck.lint.own_switches import sets_own_mode
 from mlcheck.lint.sites import Sites
+from mlcheck.lint.sites.evaluation.own_switches import sets_own_mode
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "model call"
