@@ -78,12 +78,9 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _never_told(facts: Facts) -> Iterator[Finding]:
     """Totals that nothing is added to, and totals that nothing reads."""
     for lost in never_added(facts.sites):
-        message = f"`{lost.name}` is always 0 here: nothing is ever added to it"
-        yield Finding(message, lost.mean.location, help=f"`{lost.name} += ...`", related=(lost.begun.location,))
-    for loop, gathered, told in unread_sums(facts.sites):
-        kept = ast.unparse(gathered.target if isinstance(gathered, ast.AugAssign) else gathered.func).removesuffix(
-            ".append"
-        )
+        said, needed = f"`{lost.name}` is always 0 here: nothing is ever added to it", f"`{lost.name} += ...`"
+        yield Finding(said, lost.mean.location, help=needed, related=(lost.begun.location,))
+    for loop, gathered, told, kept in unread_sums(facts.sites):
         yield Finding(
             f"`{ast.unparse(told.left)}` is of the last batch alone, and nothing reads the sum of all, `{kept}`",
             loop.file.place(told, loop.context).location,

@@ -46,6 +46,8 @@ def divided_again(sites: Sites) -> Iterator[Twice]:
         if file.is_test or not _ADDS.search(file.text) or all(number[0].isdigit() for number in numbers):
             continue
         for scope, context in file.scopes():
+            if isinstance(scope, ast.FunctionDef) and not _ADDS.search(file.module.text_of(scope)):
+                continue
             nodes = list(own_nodes(scope))
             divisions = list(_divisions(nodes))
             for added in _sums(nodes) if divisions else ():

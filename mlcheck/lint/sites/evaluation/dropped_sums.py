@@ -45,7 +45,7 @@ def _dropped_in(loop: LoopSite) -> Iterator[tuple[ast.AugAssign, ast.Assign]]:
                     yield node, line
 
 
-def unread_sums(sites: Sites) -> Iterator[tuple[LoopSite, ast.AugAssign | ast.Call, ast.BinOp]]:
+def unread_sums(sites: Sites) -> Iterator[tuple[LoopSite, ast.AugAssign | ast.Call, ast.BinOp, str]]:
     """`total += loss.item()` in the loop, where nothing reads `total`, and behind it `loss / count`."""
     for file in sites.mentioning(["backward(", "no_grad", ".eval()"]):
         shares = set(_ADDED.findall(file.text)) & set(_DIVIDED.findall(file.text))
@@ -54,7 +54,7 @@ def unread_sums(sites: Sites) -> Iterator[tuple[LoopSite, ast.AugAssign | ast.Ca
                 shares = (node for line in loop.after for node in walk(line) if _is_share(node, share))
                 told = next(shares, None)
                 if told is not None and _is_unread(loop, name) and not _is_given(loop.after, share, told):
-                    yield loop, added, told
+                    yield loop, added, told, name
 
 
 def _added_in(loop: ast.For) -> Iterator[tuple[ast.AugAssign | ast.Call, str, str]]:
