@@ -15,7 +15,7 @@ from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
-_ADDS = pattern(r"\+= |\.append\(")
+_ADDS = pattern(r"\+= |\.append\(|\b([\w.]+) = \1 \+ ")
 _DIVIDES = pattern(r"/=? ?\(?\s*([\w.]+(?:\([\w.]*\))?)")
 _PLAIN = ("item", "detach", "cpu", "float", "double", "mean", "clone", "numpy", "tolist")
 _SUMS = ("sum", "np.sum", "torch.stack", "torch.tensor", "numpy.sum")

@@ -12,7 +12,7 @@ from mlcheck.lint.sites.blocks import LoopSite, for_loops
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.words import lines_with
 
-_ADDED = pattern(r"(?:\+= ?|\.append\()([A-Za-z_]\w*)")
+_ADDED = pattern(r"(?:\+=? ?|\.append\()([A-Za-z_]\w*)")
 _DIVIDED = pattern(r"([A-Za-z_]\w*)(?:\.\w+\(\))* ?/")
 _PLAIN = ("item", "detach", "cpu", "float", "numpy", "clone")
 
@@ -48,8 +48,8 @@ def _dropped_in(loop: LoopSite) -> Iterator[tuple[ast.AugAssign, ast.Assign]]:
 def unread_sums(sites: Sites) -> Iterator[tuple[LoopSite, ast.AugAssign | ast.Call, ast.BinOp, str]]:
     """`total += loss.item()` in the loop, where nothing reads `total`, and behind it `loss / count`."""
     for file in sites.mentioning(["backward(", "no_grad", ".eval()"]):
-        shares = set(_ADDED.findall(file.text)) & set(_DIVIDED.findall(file.text))
-        for loop in for_loops(file) if shares and not file.is_test else ():
+        named = set(_ADDED.findall(file.text)) & set(_DIVIDED.findall(file.text))
+        for loop in for_loops(file) if named and not file.is_test else ():
             for added, name, share in _added_in(loop.node):
                 shares = (node for line in loop.after for node in walk(line) if _is_share(node, share))
                 told = next(shares, None)
