@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call, File, Sites
 from mlcheck.lint.sites.data.cutting import cut_in_two, kept_rows
 from mlcheck.lint.sites.data.learning import averaged
 from mlcheck.lint.sites.data.lineage import lineage
+from mlcheck.lint.sites.data.row_cuts import cuts_of_rows
 from mlcheck.lint.sites.data.splitting import splits_of_rows
 from mlcheck.lint.sites.training.optimizers import around
 
@@ -31,7 +32,20 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help=_HELP,
                         related=(split.place.location,),
                     )
-    yield from _cut_later(facts.sites)
+    yield from {found.location: found for found in (*_cut_later(facts.sites), *_cut_behind(facts.sites))}.values()
+
+
+def _cut_behind(sites: Sites) -> Iterator[Finding]:
+    """The rows are cut in another function than the one that scaled them."""
+    for cut in cuts_of_rows(sites):
+        for passed in lineage(cut.file, cut.rows, cut.context):
+            if said := averaged(passed):
+                yield Finding(
+                    f"{said}, before the split",
+                    passed.file.place(passed.node, passed.context).location,
+                    help=_HELP,
+                    related=(cut.file.place(cut.held, cut.context).location,),
+                )
 
 
 def _cut_later(sites: Sites) -> Iterator[Finding]:

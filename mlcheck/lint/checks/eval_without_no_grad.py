@@ -16,10 +16,10 @@ from mlcheck.lint.judging import (
     tests_of_code,
 )
 from mlcheck.lint.nodes import is_name, last_name, loads, stores, walk
-from mlcheck.lint.own_switches import switches_gradients
 from mlcheck.lint.sites import File
 from mlcheck.lint.sites.evaluation.answers import is_decided, read_as_array
 from mlcheck.lint.sites.evaluation.collecting import collects
+from mlcheck.lint.sites.evaluation.own_switches import switches_gradients
 from mlcheck.lint.sites.evaluation.without_gradients import asks_for_gradients, stops_by_itself
 from mlcheck.lint.words import lines_with
 

@@ -17,8 +17,8 @@ from mlcheck.lint.judging import (
     tests_of_code,
 )
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.own_switches import sets_own_mode
 from mlcheck.lint.sites import Sites
+from mlcheck.lint.sites.evaluation.own_switches import sets_own_mode
 from mlcheck.lint.sites.straight import reads_sizes_alone
 from mlcheck.lint.sites.training.critics import tells_apart
 from mlcheck.lint.values import Object

@@ -51,19 +51,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             help=f"divide the sum: `{ast.unparse(sum_.target)} /= ...`",
             related=(loop.file.place(sum_, loop.context).location,),
         )
-    for lost in never_added(facts.sites):
-        message = f"`{lost.name}` is always 0 here: nothing is ever added to it"
-        yield Finding(message, lost.mean.location, help=f"`{lost.name} += ...`", related=(lost.begun.location,))
-    for loop, gathered, told in unread_sums(facts.sites):
-        kept = ast.unparse(gathered.target if isinstance(gathered, ast.AugAssign) else gathered.func).removesuffix(
-            ".append"
-        )
-        yield Finding(
-            f"`{ast.unparse(told.left)}` is of the last batch alone, and nothing reads the sum of all, `{kept}`",
-            loop.file.place(told, loop.context).location,
-            help=f"divide the sum: `{kept}`",
-            related=(loop.file.place(gathered, loop.context).location,),
-        )
+    yield from _never_told(facts)
     for file in facts.sites.mentioning(["+", ".append("]):
         for loop in for_loops(file) if "torch" in file.text else ():
             yield from _begun_anew(loop)
@@ -85,6 +73,20 @@ def check(facts: Facts) -> Iterator[Finding]:
                     if _is_size(line.value):
                         yield _finding(loop, line, mean, count)
     facts.sites.seen[LOOKS_AT] = seen
+
+
+def _never_told(facts: Facts) -> Iterator[Finding]:
+    """Totals that nothing is added to, and totals that nothing reads."""
+    for lost in never_added(facts.sites):
+        said, needed = f"`{lost.name}` is always 0 here: nothing is ever added to it", f"`{lost.name} += ...`"
+        yield Finding(said, lost.mean.location, help=needed, related=(lost.begun.location,))
+    for loop, gathered, told, kept in unread_sums(facts.sites):
+        yield Finding(
+            f"`{ast.unparse(told.left)}` is of the last batch alone, and nothing reads the sum of all, `{kept}`",
+            loop.file.place(told, loop.context).location,
+            help=f"divide the sum: `{kept}`",
+            related=(loop.file.place(gathered, loop.context).location,),
+        )
 
 
 def _lost_results(facts: Facts) -> Iterator[Finding]:

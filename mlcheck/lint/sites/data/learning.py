@@ -7,11 +7,12 @@ import ast
 from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites.data.lineage import Passed, named_columns
 from mlcheck.lint.sites.data.multiplying import draws_again
+from mlcheck.lint.sites.data.own_scalers import standardised
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.origins import Origin, origins
-from mlcheck.lint.sites.scopes import Context
+from mlcheck.lint.sites.scopes import Binding, Context
 
 LEARNERS = frozenset(
     [
@@ -115,9 +116,8 @@ def averaged(passed: Passed) -> str:
         case ast.Call(func=ast.Attribute(value=owner, attr="fillna"), args=[filler, *_]):
             if _is_average(passed, owner, filler):
                 return "Missing values are filled with what is average in all data"
-        case ast.BinOp(left=ast.BinOp(left=data, op=ast.Sub(), right=middle), op=ast.Div(), right=scale):
-            if _is_scaled(passed, data, middle, scale):
-                return "Mean and standard deviation are computed on all data"
+    if (scaled := standardised(passed)) is not None and _is_scaled(passed, *scaled):
+        return "Mean and standard deviation are computed on all data"
     return ""
 
 
@@ -134,8 +134,6 @@ def _is_average(passed: Passed, owner: ast.expr, filler: ast.expr) -> bool:
 
 def _is_scaled(passed: Passed, data: ast.expr, middle: ast.expr, scale: ast.expr) -> bool:
     """`(x - x.mean(0)) / x.std(0)` and the like, of one `x` over its rows."""
-    if isinstance(scale, ast.BinOp) and isinstance(scale.op, ast.Add):
-        scale = scale.left
     wanted = ast.unparse(data)
     return _statistic(passed, middle, data) == ("mean", wanted) and _statistic(passed, scale, data) == ("std", wanted)
 
@@ -143,6 +141,8 @@ def _is_scaled(passed: Passed, data: ast.expr, middle: ast.expr, scale: ast.expr
 def _statistic(passed: Passed, node: ast.expr, data: ast.expr) -> tuple[str, str]:
     """The statistic over all rows that an expression is, and of what, if that is still what `data` holds."""
     file = passed.file
+    if isinstance(node, ast.Name) and latest(file, node, passed.context) is None:
+        return _statistic_of_branches(passed, node, data)
     made, where = source(file, node, passed.context)
     if isinstance(node, ast.Name) and (found := latest(file, node, passed.context)) is not None:
         if found.kind == "item" and isinstance(found.value, ast.Tuple):
@@ -160,6 +160,22 @@ def _statistic(passed: Passed, node: ast.expr, data: ast.expr) -> tuple[str, str
         same = latest(file, owner, where) is latest(file, data, passed.context)
         return (made.func.attr, owner.id) if over_rows and same else ("", "")
     return (made.func.attr, ast.unparse(owner)) if over_rows else ("", "")
+
+
+def _statistic_of_branches(passed: Passed, node: ast.Name, data: ast.expr) -> tuple[str, str]:
+    """What a name is, where each branch that made it made the same of it."""
+    above = [each for each in passed.file.bindings(node.id, passed.context) if _is_above(each, node, passed.context)]
+    found = {
+        _statistic(passed.at(each.value, each.context), each.value, data)
+        if each.kind == "value" and isinstance(each.value, ast.expr) and not is_name(each.value, node.id)
+        else ("", "")
+        for each in above
+    }
+    return found.pop() if len(found) == 1 else ("", "")
+
+
+def _is_above(binding: Binding, node: ast.Name, context: Context) -> bool:
+    return getattr(binding.node, "lineno", 0) < node.lineno and not context.excludes(binding.context)
 
 
 def target_by_group(passed: Passed) -> frozenset[str]:

@@ -15,7 +15,7 @@ from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
-_ADDS = pattern(r"\+= |\.append\(")
+_ADDS = pattern(r"\+= |\.append\(|\b([\w.]+) = \1 \+ ")
 _DIVIDES = pattern(r"/=? ?\(?\s*([\w.]+(?:\([\w.]*\))?)")
 _PLAIN = ("item", "detach", "cpu", "float", "double", "mean", "clone", "numpy", "tolist")
 _SUMS = ("sum", "np.sum", "torch.stack", "torch.tensor", "numpy.sum")
@@ -46,6 +46,8 @@ def divided_again(sites: Sites) -> Iterator[Twice]:
         if file.is_test or not _ADDS.search(file.text) or all(number[0].isdigit() for number in numbers):
             continue
         for scope, context in file.scopes():
+            if isinstance(scope, ast.FunctionDef) and not _ADDS.search(file.module.text_of(scope)):
+                continue
             nodes = file.nodes_in(scope)
             divisions = list(_divisions(nodes))
             for added in _sums(nodes) if divisions else ():

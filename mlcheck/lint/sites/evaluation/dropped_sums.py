@@ -6,11 +6,14 @@ import ast
 from collections.abc import Iterator
 from typing import TypeGuard
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import before_methods, is_name, loads, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.words import lines_with
 
+_ADDED = pattern(r"(?:\+=? ?|\.append\()([A-Za-z_]\w*)")
+_DIVIDED = pattern(r"([A-Za-z_]\w*)(?:\.\w+\(\))* ?/")
 _PLAIN = ("item", "detach", "cpu", "float", "numpy", "clone")
 
 
@@ -42,15 +45,16 @@ def _dropped_in(loop: LoopSite) -> Iterator[tuple[ast.AugAssign, ast.Assign]]:
                     yield node, line
 
 
-def unread_sums(sites: Sites) -> Iterator[tuple[LoopSite, ast.AugAssign | ast.Call, ast.BinOp]]:
+def unread_sums(sites: Sites) -> Iterator[tuple[LoopSite, ast.AugAssign | ast.Call, ast.BinOp, str]]:
     """`total += loss.item()` in the loop, where nothing reads `total`, and behind it `loss / count`."""
     for file in sites.mentioning(["backward(", "no_grad", ".eval()"]):
-        for loop in for_loops(file) if "/" in file.text and not file.is_test else ():
+        named = set(_ADDED.findall(file.text)) & set(_DIVIDED.findall(file.text))
+        for loop in for_loops(file) if named and not file.is_test else ():
             for added, name, share in _added_in(loop.node):
                 shares = (node for line in loop.after for node in walk(line) if _is_share(node, share))
                 told = next(shares, None)
                 if told is not None and _is_unread(loop, name) and not _is_given(loop.after, share, told):
-                    yield loop, added, told
+                    yield loop, added, told, name
 
 
 def _added_in(loop: ast.For) -> Iterator[tuple[ast.AugAssign | ast.Call, str, str]]:

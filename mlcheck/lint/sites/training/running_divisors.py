@@ -96,7 +96,7 @@ def _factors(node: ast.expr) -> Iterator[ast.expr]:
 def _shrinking(call: Call, loss: ast.expr | None) -> Iterator[ast.AugAssign]:
     """`loss /= n` above the backward pass, in the same loop or function."""
     around = call.loops[0].node if call.loops else call.function.node if call.function is not None else None
-    if around is None or not isinstance(loss, ast.Name):
+    if around is None or not isinstance(loss, ast.Name) or f"{loss.id} /=" not in call.file.text:
         return
     for line in walk(around):
         match line:
