@@ -74,6 +74,37 @@ def test_what_is_still_to_be_applied_is_clipped(order: Words) -> None:
     assert ask(CLIP, clipping(*order)).outcome is Outcome.PASS
 
 
+@pytest.mark.parametrize(
+    ("most", "clip", "outcome"),
+    [
+        (0.1, nn.utils.clip_grad_norm_, Outcome.WARN),
+        (1e3, nn.utils.clip_grad_norm_, Outcome.PASS),
+        (float("inf"), nn.utils.clip_grad_norm_, Outcome.SKIP),
+    ],
+)
+def test_what_is_clipped_before_more_is_added(most: float, clip: Callable[..., object], outcome: Outcome) -> None:
+    verdict = ask(CLIP, clipping("zero", "micro", "clip", "backward", "clip", "step", most=most, clip=clip))
+    assert verdict.outcome is outcome, verdict
+    assert ("before more is added" in verdict.summary) is (outcome is Outcome.WARN)
+
+
+def test_an_update_in_four_batches_that_are_clipped_each() -> None:
+    trial = clipping()
+    (model,), (optimizer,) = trial.models.values(), trial.optimizers.values()
+
+    def step(batch: object, index: int) -> dict[str, Tensor]:
+        loss = cross_entropy(model, batch) / 4
+        loss.backward()
+        clip_grad_norm_(model.parameters(), 0.01)
+        if index % 4 == 3:
+            optimizer.step()
+            optimizer.zero_grad()
+        return {"loss": loss.detach()}
+
+    trial.train_step = step  # type: ignore[assignment]
+    says(ask(CLIP, trial), Outcome.WARN, "before more is added")
+
+
 def test_the_norm_alone_may_be_asked_for_after_the_step() -> None:
     says(
         ask(CLIP, clipping("zero", "backward", "step", "clip", most=float("inf"))),

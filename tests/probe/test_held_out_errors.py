@@ -85,3 +85,8 @@ def test_a_class_that_is_hard_and_drawn_more_often_in_training() -> None:
         return TensorDataset(x, y)
 
     assert ask("label-noise", on_classes(drawn(1200, 0.5, 1), drawn(600, 0.05, 2))).outcome is not Outcome.WARN
+
+
+def test_validation_samples_in_another_scale() -> None:
+    x, y = classed(600, 2).tensors
+    assert ask("label-noise", on_classes(classed(1200, 1), TensorDataset(x / 4 - 1, y))).outcome is not Outcome.WARN

@@ -21,6 +21,7 @@ JUDGED = 0.3
 NOISY = 0.08
 SHOWN = 24
 EASY, BEYOND, FAR_BEYOND = 0.35, 0.03, 0.1
+ALIKE = 0.05
 
 
 def check(
@@ -52,7 +53,7 @@ def _more_errors(errors: list[Errors], share: float, tags: bool) -> Finding | No
     """Where a simple model is wrong in training far more often than in validation, with neither seen before."""
     help_ = "look at training samples whose label such a model denies; labels may be wrong, or shifted against inputs"
     parts = [one for one in errors[1:] if _stands_out(one, share, FAR_BEYOND)]
-    if 2 * len(parts) > len(errors[1:]) and not tags:
+    if not tags and (2 * len(parts) > len(errors[1:]) or not _others_agree(errors[1:], parts)):
         parts = []  # the splits differ in more than a few labels
     for one in ([one for one in errors[:1] if _stands_out(one, share, BEYOND)] or parts)[:1]:
         (low, _), (_, high) = interval(one.wrong, one.asked), interval(one.wrong_held_out, one.asked_held_out)
@@ -65,6 +66,14 @@ def _more_errors(errors: list[Errors], share: float, tags: bool) -> Finding | No
         )
         return Finding(message, help=help_, numbers={"training": low, "validation": high})
     return None
+
+
+def _others_agree(errors: list[Errors], apart: list[Errors]) -> bool:
+    """Whether the other classes are as easy in both, which they are not where inputs are scaled otherwise."""
+    others = [one for one in errors if one not in apart]
+    wrong = sum(one.wrong for one in others) / max(sum(one.asked for one in others), 1)
+    held_out = sum(one.wrong_held_out for one in others) / max(sum(one.asked_held_out for one in others), 1)
+    return wrong - held_out < ALIKE
 
 
 def _stands_out(one: Errors, share: float, beyond: float) -> bool:

@@ -13,14 +13,13 @@ from mlcheck.probe.measure.data.pictures import pairs
 from mlcheck.probe.measure.data.samples import Samples, Split
 from mlcheck.probe.measure.data.shared_places import SharedPlaces, shared_places
 from mlcheck.probe.measure.data.told_apart import are_told_apart
-from mlcheck.probe.measure.loss.first_loss import FirstLoss
 
 CHANCE = 1e-4
 
 
-def check(seen: Samples | None, passes: Passes | None, first: FirstLoss | None, *, share: float = 0.0) -> Verdict:
+def check(seen: Samples | None, passes: Passes | None, *, share: float = 0.0) -> Verdict:
     places = shared_places(passes.training, passes.validation) if passes and passes.validation else None
-    if places and first and first.picked:
+    if places:
         return _by_place(places, share)
     if seen is None:
         return Verdict(Outcome.SKIP, reason="the loaders do not read from data sets that can be asked for a sample")

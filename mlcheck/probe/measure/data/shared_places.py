@@ -43,9 +43,8 @@ def _picked(pick: Tensor, places: int) -> Tensor | None:
     """The places that a mask of all of them holds, or that indices name."""
     if pick.ndim != 1 or pick.is_floating_point() or not pick.numel():
         return None
-    if len(pick) == places and bool(((pick == 0) | (pick == 1)).all()):
-        return pick.nonzero()[:, 0]
-    if int(pick.min()) < 0 or int(pick.max()) >= places or len(pick) >= places:
-        return None
-    found = torch.unique(pick)
-    return found if len(found) == len(pick) else None
+    if pick.dtype is torch.bool:
+        return pick.nonzero()[:, 0] if len(pick) == places else None
+    within = int(pick.min()) >= 0 and int(pick.max()) < places > len(pick)
+    different: Tensor = torch.unique(pick)
+    return different if within and len(different) == len(pick) else None

@@ -19,19 +19,22 @@ from mlcheck.probe.measure.place import user_location
 from mlcheck.probe.measure.training.clip_functions import clipping_by
 from mlcheck.trial.trial import Trial
 
-STEPS = 8
+STEPS, MOST_STEPS = 8, 32
+FEW = 3
 
 
 @dataclass(slots=True)
 class Clips:
     """Calls at one place: `useful` those on a gradient that no step has applied since it came, `spent` those on
 
-    gradients that had all been applied, `empty` those on none at all, or on zeros.
+    gradients that had all been applied, `empty` those on none at all, or on zeros. `added` counts the updates for which
+    more was added to gradients that a call here had made smaller.
     """
 
     useful: int = 0
     spent: int = 0
     empty: int = 0
+    added: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class ClipPlaces:
         with watch.installed():
             for index, batch in enumerate(repeated_batches(trial)):
                 trial.train_step(batch, index)
-                if index + 1 >= STEPS:
+                if index + 1 >= STEPS and (watch.updates >= FEW or not watch.places or index + 1 >= MOST_STEPS):
                     break
         if not watch.places:
             raise NotMeasured("no gradient is clipped by a function of torch")
@@ -64,6 +67,8 @@ class _Watch:
         self.places: dict[Location, Clips] = {}
         self.updates = 0
         self._applied: dict[int, tuple[Tensor, int]] = {}
+        self._shortened: dict[Location, dict[int, tuple[Tensor, int]]] = {}
+        self._added: set[Location] = set()
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -76,6 +81,9 @@ class _Watch:
 
     def _stepped(self, optimizer: Optimizer, *_: Any) -> None:
         self.updates += 1
+        for place in self._added:
+            self.places[place].added += 1
+        self._shortened, self._added = {}, set()
         for group in optimizer.param_groups:
             self._spend(group["params"])
 
@@ -88,14 +96,25 @@ class _Watch:
         def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
             given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
             most = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value", 0.0))
-            if not (isinstance(most, float) and math.isinf(most)):  # of which only the norm is wanted
-                self._take_down(self.places.setdefault(user_location(), Clips()), given)
+            limits, place = not (isinstance(most, float) and math.isinf(most)), user_location()
+            if limits:  # else only the norm is wanted
+                self._take_down(self.places.setdefault(place, Clips()), given)
+                self._look_for_more(place, given)
             spent = [p for p in given if self._is_spent(p)]
             result = original(given, *args, **kwargs)
+            norm = args[1] if len(args) > 1 else kwargs.get("total_norm")
+            if limits and isinstance(norm, Tensor) and isinstance(most, int | float) and float(norm) > most:
+                self._shortened[place] = {id(p): (p.grad, p.grad._version) for p in given if p.grad is not None}
             self._spend(spent)
             return result
 
         return clip
+
+    def _look_for_more(self, place: Location, given: list[Tensor]) -> None:
+        """Whether backward added to what the last call here had shortened, with no step in between."""
+        before = self._shortened.pop(place, {})
+        if any(id(p) in before and p.grad is before[id(p)][0] and p.grad._version > before[id(p)][1] for p in given):
+            self._added.add(place)
 
     def _take_down(self, clips: Clips, given: list[Tensor]) -> None:
         held = [p for p in given if p.grad is not None and bool(p.grad.any())]
