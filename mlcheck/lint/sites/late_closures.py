@@ -18,7 +18,7 @@ _HOOKS = (
     *("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook", "register_backward_hook"),
     *("register_hook", "register_post_accumulate_grad_hook", "register_full_backward_pre_hook"),
 )
-_LISTED = pattern(r"[\[:]\s*\(?\s*lambda\b[\s\S]{0,200}?\sfor\s")
+_LISTED = pattern(r"lambda\b[\s\S]{0,200}?\sfor\s")
 
 
 class Late(NamedTuple):

@@ -48,7 +48,8 @@ def _dropped_in(loop: LoopSite) -> Iterator[tuple[ast.AugAssign, ast.Assign]]:
 def unread_sums(sites: Sites) -> Iterator[tuple[LoopSite, ast.AugAssign | ast.Call, ast.BinOp, str]]:
     """`total += loss.item()` in the loop, where nothing reads `total`, and behind it `loss / count`."""
     for file in sites.mentioning(["backward(", "no_grad", ".eval()"]):
-        named = set(_ADDED.findall(file.text)) & set(_DIVIDED.findall(file.text))
+        divided = {name for line in lines_with("/", file.text) for name in _DIVIDED.findall(line)}
+        named = divided and not divided.isdisjoint(_ADDED.findall(file.text))
         for loop in for_loops(file) if named and not file.is_test else ():
             for added, name, share in _added_in(loop.node):
                 shares = (node for line in loop.after for node in walk(line) if _is_share(node, share))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
@@ -11,9 +10,10 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import before_methods, is_name
 from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.words import lines_with
 
-_BEGUN = pattern(r"^[ \t]+([\w, ]+) = [^=\n]*\b0", re.MULTILINE)
-_TOTAL = pattern(r"loss|acc|correct|total|hits|err|score")
+_BEGUN = pattern(r"[ \t]+([\w, ]+) = [^=\n]*\b0")
+_TOTALS = ("loss", "acc", "correct", "total", "hits", "err", "score")
 _PLAIN = ("item", "float", "cpu")
 
 
@@ -28,8 +28,7 @@ class NeverAdded(NamedTuple):
 def never_added(sites: Sites) -> Iterator[NeverAdded]:
     """`train_loss = 0.0`, and in the loop below `train_loss / log_interval`, where no other line gives it anything."""
     for file in sites.mentioning(["backward(", "no_grad", ".eval()"]):
-        begun_with = {name for line in _BEGUN.findall(file.text) for name in line.split(", ") if _TOTAL.search(name)}
-        names = {name for name in begun_with if f"{name} += " not in file.text}
+        names = {name for name in _begun_with(file.text) if f"{name} += " not in file.text}
         for function in file.functions if names and not file.is_test else ():
             stored: dict[str, list[ast.AST]] = {}
             for node in function.nodes:
@@ -45,6 +44,14 @@ def never_added(sites: Sites) -> Iterator[NeverAdded]:
                 mean = next((node for node in function.all(ast.BinOp) if _is_mean(node, name)), None)
                 if mean is not None and any(loop.lineno < mean.lineno for loop in function.all(ast.For)):
                     yield NeverAdded(function.place(mean), name, function.place(begun[0]))
+
+
+def _begun_with(text: str) -> Iterator[str]:
+    """The totals to which the text gives a nought."""
+    for word in _TOTALS:
+        for line in lines_with(word, text):
+            begun = _BEGUN.match(line) if " = " in line else None
+            yield from (name for name in begun[1].split(", ") if word in name) if begun is not None else ()
 
 
 def _gives_nought(line: ast.Assign, name: str) -> bool:

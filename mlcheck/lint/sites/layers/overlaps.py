@@ -35,28 +35,23 @@ class Overlap(NamedTuple):
 def overlaps_of_logits(sites: Sites) -> Iterator[Overlap]:
     """`self.bce(out, mask) + self.dice(out, mask)`, where nothing in `dice` makes probabilities of what it is given."""
     for file in sites.mentioning(["dice", "Dice", "iou", "IoU", "accard", "versky"]) if sites.uses_torch else ():
-        for calls in _by_function(file):
-            losses = {name: call for call in calls if (name := _scores(call)) and _is_of_logits(call)}
-            for call in calls if losses else ():
-                loss = losses.get(_scores(call))
+        for scores, calls in _by_scores(file):
+            loss = next((call for call in reversed(calls) if _is_of_logits(call)), None)
+            for call in calls if loss is not None else ():
                 if loss is not None and _hold_the_same(call, loss) and _is_overlap(call):
-                    yield Overlap(call, _scores(call), loss)
+                    yield Overlap(call, scores, loss)
 
 
-def _by_function(file: File) -> list[list[Call]]:
-    """The calls of each function that are given something."""
-    found: dict[Function, list[Call]] = {}
+def _by_scores(file: File) -> Iterator[tuple[str, list[Call]]]:
+    """The calls of one function that are given the same thing first, and its name."""
+    found: dict[tuple[Function, str], list[Call]] = {}
     for calls in file.walk.calls.values():
         for node, context in calls:
-            function = file.function_around(context) if node.args else None
-            if function is not None:
-                found.setdefault(function, []).append(Call(file, node, context))
-    return list(found.values())
-
-
-def _scores(call: Call) -> str:
-    given = call.node.args[0]
-    return ast.unparse(given) if isinstance(given, ast.Name | ast.Attribute) else ""
+            given = node.args[0] if node.args else None
+            function = file.function_around(context) if isinstance(given, ast.Name | ast.Attribute) else None
+            if function is not None and given is not None:
+                found.setdefault((function, ast.unparse(given)), []).append(Call(file, node, context))
+    yield from ((name, calls) for (_, name), calls in found.items() if len(calls) > 1)
 
 
 def _hold_the_same(one: Call, other: Call) -> bool:
