@@ -1,6 +1,7 @@
 """drop-last-eval: the last samples of an evaluation set are left out."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -12,6 +13,7 @@ from mlcheck.lint.sites.data.makers import Made, made
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.values import split_of_name
+from mlcheck.lint.words import lines_with
 
 LOOKS_AT = "held-out loader"
 WORDS = ("DataLoader",)
@@ -29,7 +31,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             if drops and not (_is_endless(loader.call) or _is_gone_through_for_ever(loader) or _is_looked_at(loader)):
                 yield Finding(_WHY, loader.call.place.location, help=_HOW)
     for each in facts.sites.once(made):
-        if each.split in ("val", "test") and not each.trained and each.loader.own_split == "" and _is_dropping(each):
+        told = each.split in ("val", "test") and not each.trained and each.loader.own_split == ""
+        if told and _is_dropping(each) and not _is_asked_for_data_alone(each):
             yield Finding(_WHY, each.call.place.location, help=_HOW, related=(each.loader.call.place.location,))
     for call in facts.sites.calls(LOADER):
         yield from (Finding(_WHY, place.location, help=_HOW) for place in _in_branch_of_split(call))
@@ -42,6 +45,18 @@ def _is_dropping(each: Made) -> bool:
     alone = 1 in (each.constant("batch_size", 1), each.loader.call.constant("batch_size", 1, 1))
     draws = each.loader.draws_itself or "deepspeed" in each.call.file.text or _is_endless(each.call)
     return given is not None and fixed and not alone and not draws and not _is_endless(each.loader.call)
+
+
+def _is_asked_for_data_alone(each: Made) -> bool:
+    """Whether `loader.dataset[i]` is all that is read of it: no loop goes through it, and no function is given it."""
+    lines = [
+        (name, line)
+        for name in each.call.file.names_given(each.call.node)
+        for file in each.call.file.sites.mentioning([name], tests=True)
+        for line in lines_with(name, file.text)
+    ]
+    read = any(re.search(rf"\bin [\w.(]*{name}\b(?!\.)|\w\([^()\n\[]*\b{name}\b(?!\.)", line) for name, line in lines)
+    return not read and any(f"{name}.dataset" in line for name, line in lines)
 
 
 def _in_branch_of_split(loader: Call) -> Iterator[Place]:

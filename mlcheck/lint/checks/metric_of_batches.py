@@ -137,6 +137,8 @@ def _metric_of(function: Function, value: ast.expr | None) -> str:
         return _metric_of(function, value.left) or _metric_of(function, value.right)
     named = function.file.resolve(value.func, function.inner) if isinstance(value, ast.Call) else None
     last = named.rpartition(".")[2] if isinstance(named, str) and named.startswith(_LIBRARIES) else ""
+    if isinstance(value, ast.Call) and Call(function.file, value, function.inner).constant("average") == "micro":
+        return ""  # of one label a sample it is the accuracy, which is a mean
     return last if last in _NOT_MEANS else _perplexity(function, value)
 
 

@@ -16,6 +16,7 @@ from mlcheck.lint.words import lines_with, occurrences
 
 LOOKS_AT = "module class"
 _ASKS = ("isinstance", "hasattr", "type")
+_NAMED_BY = {ast.Name: "id", ast.Attribute: "attr", ast.keyword: "arg"}
 _ANY = ("children(", "modules(", "_modules", "__dict__", "eval(", "vars(", "locals(")
 
 
@@ -55,7 +56,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if isinstance(assigned.node, ast.Assign) and len(assigned.node.targets) > 1:
                 continue  # `self.head = self.fc = nn.Linear(8, 2)`: it has another name
             drops = _makes_dropout(cls, assigned)
-            if drops and _is_commented_out(cls, name):
+            if drops and (_is_commented_out(cls, name) or _drops_elsewhere(cls, assigned)):
                 continue
             if _is_list_of_own(assigned.value, function):
                 continue
@@ -97,6 +98,19 @@ def _makes_dropout(cls: Class, assigned: AttributeSet) -> bool:
     if assigned.value is None or "rop" not in ast.unparse(assigned.value):
         return False
     return makes_dropout(cls.file, assigned.value, assigned.context)
+
+
+def _drops_elsewhere(cls: Class, assigned: AttributeSet) -> bool:
+    """Whether its class speaks of dropout elsewhere too: a layer is handed the rate, or a function drops out."""
+    own = set(walk(assigned.node))
+    named = (ast.Name, ast.Attribute, ast.keyword)
+    return any(
+        "drop" in str(getattr(node, _NAMED_BY[type(node)])).lower()
+        for base in cls.line
+        for method in base.methods.values()
+        for node in method.nodes
+        if isinstance(node, named) and node not in own
+    )
 
 
 def _is_commented_out(cls: Class, name: str) -> bool:

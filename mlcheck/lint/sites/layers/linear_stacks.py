@@ -62,7 +62,8 @@ def _square(file: File, node: ast.expr, context: Context) -> Place | None:
     if not isinstance(made, ast.ListComp | ast.GeneratorExp) or len(made.generators) != 1 or made.generators[0].ifs:
         return None
     inner = Context("comprehension", made, where, where.scope)
-    once = isinstance(made.generators[0].iter, ast.Call) and file.constant(made.generators[0].iter.args[0], where) == 1
+    over = made.generators[0].iter
+    once = isinstance(over, ast.Call) and [file.constant(each, where) for each in over.args] == [1]
     return file.place(made.elt, inner) if _is_square(file, made.elt, inner) and not once else None
 
 
