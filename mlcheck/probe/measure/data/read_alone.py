@@ -38,6 +38,8 @@ class ReadAlone:
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
+        if why := cls.unfit(trial):
+            raise NotMeasured(why)
         loader = trial.loaders["training"]
         alone = DataLoader(loader.dataset, loader.batch_size, collate_fn=loader.collate_fn, drop_last=loader.drop_last)
         seed_all(1)
