@@ -20,6 +20,7 @@ _LIBRARIES = ("sklearn.metrics.", "torchmetrics.functional.", "torcheval.metrics
 _NOT_MEANS = frozenset(["f1_score", "fbeta_score", "roc_auc_score", "average_precision_score", "precision_score"])
 _NOT_MEANS |= {"recall_score", "matthews_corrcoef", "r2_score", "cohen_kappa_score", "balanced_accuracy_score"}
 _NOT_MEANS |= {"multiclass_f1_score", "binary_f1_score", "auroc", "binary_auroc", "multiclass_auroc", "auc"}
+_COUNTED = frozenset(["f1_score", "fbeta_score", "precision_score", "recall_score", "multiclass_f1_score"])
 _EXPONENTIALS = ("math.exp", "torch.exp", "numpy.exp")
 _LOSSES = ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss", "torch.nn.CrossEntropyLoss")
 _LOSS = pattern(r"loss|criterion|nll|cross_entropy", re.IGNORECASE)
@@ -135,17 +136,27 @@ def _metric_of(function: Function, value: ast.expr | None) -> str:
     value = function.file.value(value, function.inner)[0] if value is not None else None
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):  # `f1_score(y, guess) * len(y)`
         return _metric_of(function, value.left) or _metric_of(function, value.right)
-    named = function.file.resolve(value.func, function.inner) if isinstance(value, ast.Call) else None
+    if not isinstance(value, ast.Call):
+        return ""
+    named = function.file.resolve(value.func, function.inner)
     last = named.rpartition(".")[2] if isinstance(named, str) and named.startswith(_LIBRARIES) else ""
-    if isinstance(value, ast.Call) and Call(function.file, value, function.inner).constant("average") == "micro":
-        return ""  # of one label a sample it is the accuracy, which is a mean
-    return last if last in _NOT_MEANS else _perplexity(function, value)
+    told = last in _NOT_MEANS and not _is_accuracy(Call(function.file, value, function.inner), str(named))
+    return last if told else _perplexity(function, value)
 
 
-def _perplexity(function: Function, value: ast.expr | None) -> str:
+def _is_accuracy(call: Call, named: str) -> bool:
+    """Whether it counts over all classes at once, which torchmetrics does by default: with one label each, a mean."""
+    if named.rpartition(".")[2] not in _COUNTED:
+        return False
+    library = named.partition(".")[0]
+    of_classes = library == "torchmetrics" and call.constant("task") == "multiclass"
+    by_default = of_classes or named == "torcheval.metrics.functional.multiclass_f1_score"
+    return call.constant("average", default="micro" if by_default else None) == "micro"
+
+
+def _perplexity(function: Function, value: ast.Call) -> str:
     """`math.exp(loss.item())`: of a mean loss it is a geometric mean, and these do not average."""
-    named = function.file.resolve(value.func, function.inner) if isinstance(value, ast.Call) else None
-    if not isinstance(value, ast.Call) or named not in _EXPONENTIALS or len(value.args) != 1:
+    if function.file.resolve(value.func, function.inner) not in _EXPONENTIALS or len(value.args) != 1:
         return ""
     given = value.args[0]
     given = given.left if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Div) else given

@@ -27,9 +27,7 @@ EXPLAINED = 0.05
 MOST_COLUMNS = 64
 COMMON = 0.7
 HALF = 0.5
-NOTHING = 2.0
 ELSEWHERE = 3.0  # times as far from the training samples as from one another: a series that has moved on
-CERTAIN = 8.0
 NO_ANSWER = -0.5  # further from the targets than their mean is: the output may not be meant for them
 
 
@@ -106,7 +104,7 @@ def _by_neighbours(passes: Passes, first: FirstLoss, samples: Samples | None, ru
 def _shifted(samples: Samples, first: FirstLoss) -> Finding | None:
     """A target that is told by the input some places away, and not at all by its own."""
     for seen in shifts(samples.training.in_order, first.inputs, first.targets):
-        if seen.own > NOTHING or seen.best < CERTAIN or seen.next > seen.best / 2:
+        if not seen.is_certain:
             continue
         name, places = part_of("sample", seen.target), abs(seen.offset)
         where = f"{'the sample' if places == 1 else f'{places} samples'} {'after' if seen.offset > 0 else 'before'} it"

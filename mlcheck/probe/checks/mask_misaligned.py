@@ -18,7 +18,6 @@ TWICE = 2.0
 NEARLY_ALL = 0.9
 PART = 0.1
 FAR_MORE = 4
-NOTHING, CERTAIN = 2.0, 8.0  # standard deviations of chance
 
 
 def check(passes: Passes, first: FirstLoss, samples: Samples | None) -> Verdict:
@@ -53,7 +52,7 @@ def check(passes: Passes, first: FirstLoss, samples: Samples | None) -> Verdict:
 def _of_others(samples: Samples, first: FirstLoss) -> Finding | None:
     """Masks that fit the pictures some places away, and their own no better than any other."""
     for seen in mask_shifts(samples.training.in_order, first.inputs, first.targets):
-        if seen.own > NOTHING or seen.best < CERTAIN or seen.next > seen.best / 2:
+        if not seen.is_certain:
             continue
         name, places = part_of("sample", seen.target), abs(seen.offset)
         where = f"{'the sample' if places == 1 else f'{places} samples'} {'before' if seen.offset > 0 else 'after'} it"

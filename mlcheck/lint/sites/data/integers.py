@@ -24,20 +24,22 @@ _DEPTH = 8
 
 def is_integer(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> bool:
     """Whether a tensor holds integers, by all that it may come from."""
-    node, context = source(file, node, context)
-    if isinstance(node, ast.Name) and not is_settled(file, node.id, context):
-        return False
-    sources = [each for origin in origins(file, node, context) for each in behind_loaders(origin)]
-    return depth > 0 and bool(sources) and all(_is_made_so(origin, depth) for origin in sources)
+    sources = _sources(file, node, context) if depth > 0 else []
+    return bool(sources) and all(_is_made_so(origin, depth) for origin in sources)
 
 
 def is_floating(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> bool:
     """Whether a tensor holds floating-point numbers, by all that it may come from."""
+    sources = _sources(file, node, context) if depth > 0 else []
+    return bool(sources) and all(_is_made_floating(origin, depth) for origin in sources)
+
+
+def _sources(file: File, node: ast.expr, context: Context) -> list[Origin]:
+    """All that a tensor may come from, through loaders and data sets; none where its name may hold something else."""
     node, context = source(file, node, context)
     if isinstance(node, ast.Name) and not is_settled(file, node.id, context):
-        return False
-    sources = [each for origin in origins(file, node, context) for each in behind_loaders(origin)]
-    return depth > 0 and bool(sources) and all(_is_made_floating(origin, depth) for origin in sources)
+        return []
+    return [each for origin in origins(file, node, context) for each in behind_loaders(origin)]
 
 
 def is_one_hot(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> bool:

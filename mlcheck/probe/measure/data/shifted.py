@@ -18,6 +18,7 @@ NEIGHBOURS = 3
 PERMUTATIONS = 200
 MOST_NUMBERS = 8
 OFFSETS = (0, -3, -2, -1, 1, 2, 3)
+_CHANCE, _CERTAIN = 2.0, 8.0  # standard deviations
 _SIDE = 12
 _MOST_FEATURES = 4096
 
@@ -35,6 +36,11 @@ class Shift:
     own: float
     best: float
     next: float
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether those of one offset go together far above chance, and their own, and all others, do not."""
+        return self.own <= _CHANCE and self.best >= _CERTAIN and self.next <= self.best / 2
 
 
 def shifts(samples: Sequence[Mapping[str, Tensor]], inputs: Sequence[str], targets: Sequence[str]) -> list[Shift]:
