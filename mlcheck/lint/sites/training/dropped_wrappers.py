@@ -79,9 +79,11 @@ def _is_used_later(call: Call, given: ast.expr) -> bool:
 
 
 def _prepares(call: Call) -> bool:
-    assert isinstance(call.node.func, ast.Attribute)
-    found = origins(call.file, call.node.func.value, call.context)
-    return bool(found) and all(origin.name.endswith(_PREPARING[call.node.func.attr]) for origin in found)
+    method = call.node.func
+    if not isinstance(method, ast.Attribute) or method.attr not in _PREPARING:
+        return False
+    found = origins(call.file, method.value, call.context)
+    return bool(found) and all(origin.name.endswith(_PREPARING[method.attr]) for origin in found)
 
 
 def _is_made_here(call: Call, given: ast.expr) -> bool:
