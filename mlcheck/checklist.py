@@ -50,7 +50,9 @@ def run_checklist(
     except Interrupted as cut:
         seen, interrupted = cut.report, True
     if seen is None:
-        notices.append("no entry point, so nothing was run: name one (`mlcheck check model_def:Trial`) or set `entry`")
+        notices.append(
+            "no entry point, so nothing was run: name one (`mlcheck check train.py`), or `mlcheck init` finds it"
+        )
     environment = {**read.environment, **(seen.environment if seen else {})}
     notices += _unpinned(environment)
     results = (*read.results, *(seen.results if seen else ()))

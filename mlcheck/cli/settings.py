@@ -92,7 +92,12 @@ def probe_options(arguments: argparse.Namespace, config: Config) -> ProbeOptions
 
 
 def require_files(options: ProbeOptions) -> None:
-    """Raises Mistake for a file of the entry point or the config that is not there, before a process is started."""
+    """Raises Mistake for a folder as the entry point and for a file that is not there, before a process is started."""
+    if options.entry and _is_plain_folder(os.path.join(options.folder, options.entry)):
+        raise Mistake(
+            f"`{options.entry}` is a folder, and an entry point is a program or a class in it: "
+            "`mlcheck init` tells which there are"
+        )
     for named in (options.entry.rpartition(":")[0] or options.entry, options.config):
         path = os.path.join(options.folder, named)
         is_file = is_code(named) or named.endswith((".yaml", ".yml"))
@@ -100,6 +105,13 @@ def require_files(options: ProbeOptions) -> None:
             parent = os.path.dirname(path)
             beside = os.listdir(parent or ".") if os.path.isdir(parent or ".") else []
             raise Mistake(f"there is no file {named}{near(os.path.basename(named), beside)}")
+
+
+def _is_plain_folder(path: str) -> bool:
+    """Whether it is a folder, and none that `python -m` runs."""
+    return os.path.isdir(path) and (
+        path.endswith((".", os.sep)) or not os.path.exists(os.path.join(path, "__main__.py"))
+    )
 
 
 def _ranks(given: int) -> int:

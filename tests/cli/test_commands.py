@@ -210,6 +210,10 @@ def test_a_probe_without_torch_is_misuse(
         (["trian.py"], "there is no file trian.py: did you mean `train.py`?"),
         (["trian.py:build"], "there is no file trian.py: did you mean `train.py`?"),
         (["train.py", "--config", "none.yaml"], "there is no file none.yaml"),
+        (
+            ["."],
+            "`.` is a folder, and an entry point is a program or a class in it: `mlcheck init` tells which there are",
+        ),
     ],
 )
 def test_a_file_that_is_not_there_is_told_before_anything_runs(
