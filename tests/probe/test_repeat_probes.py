@@ -300,4 +300,32 @@ class Negatives(Dataset[Any]):
 
 def test_a_negative_drawn_at_each_read_is_no_augmentation() -> None:
     says(ask("validation-augmented", trial_on(table(), Negatives())), Outcome.INCONCLUSIVE, "drawn at each read")
-    says(ask("validation-augmented", trial_on(table(), Negatives(20))), Outcome.WARN, "`other`")
+    says(ask("validation-augmented", trial_on(table(), Negatives(20))), Outcome.INCONCLUSIVE, "negatives")
+
+
+class Tokens(Dataset[Any]):
+    """The numbers of words, of which `changed` makes something else at each read."""
+
+    def __init__(self, changed: Callable[[Tensor], Tensor]) -> None:
+        self.texts = torch.randint(5000, (200, 40), generator=torch.Generator().manual_seed(0))
+        self.changed = changed
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return self.changed(self.texts[index]), index % 5
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda text: text[torch.randperm(40)],
+        lambda text: text.roll(int(torch.randint(40, ()))),
+        lambda text: text[(start := int(torch.randint(20, ()))) : start + 20],
+        lambda text: text.masked_fill(torch.rand(40) < 0.3, 0),
+    ],
+    ids=["shuffled", "rolled", "cropped", "masked"],
+)
+def test_the_words_of_a_text_in_another_form_are_augmented(changed: Callable[[Tensor], Tensor]) -> None:
+    says(ask("validation-augmented", trial_on(table(), Tokens(changed))), Outcome.WARN, "`sample[0]`")

@@ -22,8 +22,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 f"`{grown}` is copied in full in every iteration just to append to it",
                 call.place.location,
-                help=f"append to a list in the loop, and call `{call.name}` once after it",
+                help=f"append to a list in the loop, and call `{_joining(call)}` once after it",
             )
+
+
+def _joining(call: Call) -> str:
+    """What joins a whole list: `append` takes two."""
+    return "numpy.concatenate" if call.name == "numpy.append" else call.name
 
 
 def _grown(call: Call, loop: ast.AST) -> str:

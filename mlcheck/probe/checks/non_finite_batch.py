@@ -7,7 +7,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.data.batches import Batches
-from mlcheck.probe.measure.data.samples import BadSample, Samples
+from mlcheck.probe.measure.data.samples import Samples
+from mlcheck.probe.measure.data.split import BadSample
 from mlcheck.probe.measure.training.short_run import ShortRun
 
 OFTEN = 10

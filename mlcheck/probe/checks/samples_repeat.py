@@ -10,7 +10,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.data.passes import Passes
 from mlcheck.probe.measure.data.sample_tensors import equal_share
-from mlcheck.probe.measure.data.samples import Samples, Split
+from mlcheck.probe.measure.data.samples import Samples
+from mlcheck.probe.measure.data.split import Split
 from mlcheck.probe.measure.data.told_apart import are_told_apart
 
 MANY = 0.2

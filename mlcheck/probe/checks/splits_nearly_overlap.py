@@ -9,9 +9,10 @@ from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.data.near import FEW_DIMENSIONS, Near, near_pairs
 from mlcheck.probe.measure.data.pictures import pairs
-from mlcheck.probe.measure.data.samples import Samples, Split
+from mlcheck.probe.measure.data.samples import Samples
 from mlcheck.probe.measure.data.shared_tiles import SharedTiles, shared_tiles
 from mlcheck.probe.measure.data.shared_windows import shared_windows
+from mlcheck.probe.measure.data.split import Split
 
 SHARED = 0.3
 FEW_PAIRS = 3

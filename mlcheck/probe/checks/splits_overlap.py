@@ -10,8 +10,9 @@ from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.data.passes import Passes
 from mlcheck.probe.measure.data.pictures import pairs
-from mlcheck.probe.measure.data.samples import Samples, Split
+from mlcheck.probe.measure.data.samples import Samples
 from mlcheck.probe.measure.data.shared_places import SharedPlaces, shared_places
+from mlcheck.probe.measure.data.split import Split
 from mlcheck.probe.measure.data.told_apart import are_told_apart
 
 CHANCE = 1e-4

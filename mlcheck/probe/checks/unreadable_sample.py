@@ -6,7 +6,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.data.samples import BadSample, Samples, Split
+from mlcheck.probe.measure.data.samples import Samples
+from mlcheck.probe.measure.data.split import BadSample, Split
 from mlcheck.probe.measure.names import listed, part_of
 
 

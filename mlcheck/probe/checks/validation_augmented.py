@@ -10,7 +10,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.data.sample_tensors import equal_share
-from mlcheck.probe.measure.data.samples import Samples, Split
+from mlcheck.probe.measure.data.samples import Samples
+from mlcheck.probe.measure.data.split import Split
 from mlcheck.probe.measure.names import listed, part_of
 
 ALL_BUT_A_FEW = 0.9
@@ -47,8 +48,10 @@ def check(seen: Samples) -> Verdict:
         parts = f"{_parts(split.drawn)} of a validation sample"
         reason = f"{parts} are another sample's at each read: pairs or triplets drawn at random"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=split.read_twice)
-    if all(_is_an_id(split, name) for name in split.varying):
-        reason = f"{_parts(split.varying)} is a whole number drawn at each read: a negative, a step of a noise schedule"
+    if all(_is_an_id(split, name) or split.redrawn.is_anew(name) for name in split.varying):
+        reason = (
+            f"{_parts(split.varying)} is whole numbers drawn at each read: negatives, or a step of a noise schedule"
+        )
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=split.read_twice)
     message = (
         f"validation samples differ between two reads in {_parts(split.varying)}: "

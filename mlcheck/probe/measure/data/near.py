@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mlcheck.probe.measure.data.samples import Split
 from mlcheck.probe.measure.data.sketches import channels_first
+from mlcheck.probe.measure.data.split import Split
 
 NEAR = 0.13
 BESIDE = 0.5

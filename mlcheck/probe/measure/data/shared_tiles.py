@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mlcheck.probe.measure.data.samples import Split
 from mlcheck.probe.measure.data.sketches import channels_first
+from mlcheck.probe.measure.data.split import Split
 
 FEW = 30
 SMALLEST = 16

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from mlcheck.probe.measure.data.near import FEW
-from mlcheck.probe.measure.data.samples import Split
+from mlcheck.probe.measure.data.split import Split
 
 _MOST_WINDOWS = 400_000
 _MET = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mlcheck.probe.measure.data.samples import Split
+from mlcheck.probe.measure.data.split import Split
 
 _FEW = 50
 _NEARLY_ALL = 0.9
