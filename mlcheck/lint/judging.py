@@ -8,7 +8,6 @@ import re
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Loss, Place
 from mlcheck.lint.nodes import before_methods, last_name, walk
-from mlcheck.lint.sites import Class
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.last_activations import final_relu
 from mlcheck.lint.values import Object, Select, Tensor, live, split_of_name
@@ -248,7 +247,5 @@ def relu_before(facts: Facts, loss: Loss) -> Place | None:
     if file is None or call is None or forward is None or not call.node.args or not isinstance(forward.module, Object):
         return None
     made, _ = source(file, call.node.args[0], call.context)
-    info = forward.module.cls
-    home = facts.sites.at(info.module.source.path) if info is not None and made is forward.place.node else None
-    cls = home.definitions.get(info.node) if home is not None and info is not None else None
-    return final_relu(cls) if isinstance(cls, Class) else None
+    cls = facts.sites.class_of(forward.module.cls) if made is forward.place.node else None
+    return final_relu(cls) if cls is not None else None

@@ -7,9 +7,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Loss
 from mlcheck.lint.judging import losses_of
-from mlcheck.lint.nodes import before_methods, is_name, walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import Call, Class, Context, File
-from mlcheck.lint.sites.data.batch_items import behind_loaders
+from mlcheck.lint.sites.data.token_sources import plain, token_sources
 from mlcheck.lint.sites.latest import origin
 from mlcheck.lint.sites.layers.causal import decoder_input, predicts_ahead
 from mlcheck.lint.sites.origins import Origin, origins
@@ -18,10 +18,6 @@ from mlcheck.lint.values import Object, live, traces_of
 LOOKS_AT = "loss of a language model"
 WORDS = ("CrossEntropyLoss", "cross_entropy")
 _LOSS = "torch.nn.CrossEntropyLoss"
-_SAME = (
-    *("view", "reshape", "flatten", "contiguous", "transpose", "permute", "long", "to", "cuda", "clone", "float"),
-    *("detach", "squeeze", "t"),
-)
 _STATE = pattern(r"^(?:h|c|hx|hidden\w*|h_?\d|state\w*|\w*mask\w*|None|\w*len\w*|memory|mems?)$")
 _DRAWS = pattern(r"rand|next\(|sample|shuffle|pop|read|choice|perm|noise|augment|mask")
 _LIBRARY = ("CausalLM", "LMHeadModel")
@@ -69,26 +65,22 @@ def _with_loss_inside(facts: Facts) -> Iterator[tuple[Call, ast.expr]]:
         second = [name for name in method.parameters if name != method.receiver][1:2]
         losses = [loss for loss in facts.losses if loss.place.node in method.nodes and loss.name == _LOSS]
         compared = [loss.place.node.args for loss in losses if isinstance(loss.place.node, ast.Call)]
-        whole = [len(args) > 1 and is_name(_plain(args[0]), ast.unparse(_plain(args[0]))) for args in compared]
-        if second and whole and all(whole) and all(is_name(_plain(args[1]), second[0]) for args in compared):
+        whole = [len(args) > 1 and is_name(plain(args[0]), ast.unparse(plain(args[0]))) for args in compared]
+        if second and whole and all(whole) and all(is_name(plain(args[1]), second[0]) for args in compared):
             if predicts_ahead(cls) and _are_same(call.file, call.node.args[0], call.node.args[1], call.context):
                 yield call, call.node.args[1]
 
 
 def _asked(file: File, given: ast.expr, context: Context) -> ast.Call | None:
     """The call of the model, all of whose answers the loss gets."""
-    node = _plain(given)
+    node = plain(given)
     for _ in range(4):
         node, context = origin(file, node, context)
-        inner = _plain(node.value if isinstance(node, ast.Attribute) else node)
+        inner = plain(node.value if isinstance(node, ast.Attribute) else node)
         if inner is node:
             break
         node = inner
     return node if isinstance(node, ast.Call) else None
-
-
-def _plain(node: ast.expr) -> ast.expr:
-    return before_methods(node, _SAME)
 
 
 def _tokens(facts: Facts, loss: Loss, call: Call, asked: ast.Call) -> ast.expr | None:
@@ -128,20 +120,17 @@ def _is_of_library(file: File, asked: ast.Call, context: Context) -> bool:
 
 
 def _class_of(facts: Facts, forward: Forward) -> Class | None:
-    cls = forward.module.cls if isinstance(forward.module, Object) else None
-    file = facts.sites.at(cls.module.source.path) if cls is not None else None
-    found = file.definitions.get(cls.node) if cls is not None and file is not None else None
-    return found if isinstance(found, Class) else None
+    return facts.sites.class_of(forward.module.cls) if isinstance(forward.module, Object) else None
 
 
 def _are_same(file: File, tokens: ast.expr, target: ast.expr, context: Context) -> bool:
     """Whether both are one tensor: one name, or one expression behind it, in the data set too."""
-    tokens, target = _plain(tokens), _plain(target)
+    tokens, target = plain(tokens), plain(target)
     if _is_written_into(file, tokens, context, False) or _is_written_into(file, target, context, True):
         return False
     if ast.unparse(tokens) == ast.unparse(target) and not isinstance(tokens, ast.Call):
         return True
-    sides = [list(_sources(file, each, context)) for each in (tokens, target)]
+    sides = [list(token_sources(file, each, context)) for each in (tokens, target)]
     if not all(len(each) == 1 for each in sides) or any(_is_changed(side[0]) for side in sides):
         return False
     first, second = sides[0][0], sides[1][0]
@@ -158,22 +147,6 @@ def _are_written_alike(first: Origin, second: Origin) -> bool:
         return False
     names = {part.id for part in walk(first.node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
     return all(len(first.file.bindings(name, first.context)) <= 1 for name in names)
-
-
-def _sources(file: File, node: ast.expr, context: Context) -> Iterator[Origin]:
-    """Where the values come from, past copies and moves."""
-    todo, steps = [Origin(file, node, context)], 0
-    while todo and steps < 12:
-        steps += 1
-        each = todo.pop()
-        inner = _plain(each.node)
-        further = list(origins(each.file, inner, each.context))
-        behind = [more for one in further for more in behind_loaders(one)]
-        for one in behind:
-            if one.node is each.node or (one.node is inner and not isinstance(inner, ast.Call)):
-                yield one._replace(item=each.item) if one.item < 0 else one
-            else:
-                todo.append(one)
 
 
 def _is_changed(source: Origin) -> bool:

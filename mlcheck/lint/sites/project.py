@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import last_name
-from mlcheck.lint.program import Program
+from mlcheck.lint.program import ClassInfo, Program
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call, Class, Function, Named, ProjectModule
 from mlcheck.lint.sites.scopes import Binding
@@ -83,6 +83,12 @@ class Sites:
     def at(self, path: str) -> File | None:
         """The file of that path."""
         return self._at.get(path)
+
+    def class_of(self, info: ClassInfo | None) -> Class | None:
+        """The class that the interpreter met under another name."""
+        file = self.at(info.module.source.path) if info is not None else None
+        found = file.definitions.get(info.node) if file is not None and info is not None else None
+        return found if isinstance(found, Class) else None
 
     def call_at(self, place: Place) -> Call | None:
         """The call that stands at a place, with all that is known around it."""

@@ -29,7 +29,7 @@ _DEPTH, _MANY = 4, 40
 
 def predicts_ahead(cls: Class) -> bool:
     """Whether a causal mask, or a recurrent layer that goes one way, hides what is to be told, and nothing shifts."""
-    parts = list(_parts(cls))
+    parts = list(parts_of(cls))
     text = "\n".join(part.text for part in parts)
     if _SHIFTS.search(text) or any(_OTHERWISE.search(part.name) for part in parts) or "Embedding(" not in text:
         return False
@@ -41,7 +41,7 @@ def predicts_ahead(cls: Class) -> bool:
 def decoder_input(cls: Class) -> str:
     """The parameter of `forward` that an `nn.Transformer` decodes under a causal mask as it is; "" for none."""
     forward = cls.find("forward")
-    text = "\n".join(part.text for part in _parts(cls)) if forward is not None else ""
+    text = "\n".join(part.text for part in parts_of(cls)) if forward is not None else ""
     if forward is None or "tgt_mask" not in text or not _MASKED.search(text) or _SHIFTS.search(text):
         return ""
     found = set[str]()
@@ -66,7 +66,7 @@ def _parameters_in(forward: Function, given: ast.expr) -> set[str]:
     return {name for name in names if name in forward.parameters and len(forward.inner.scope.bindings[name]) == 1}
 
 
-def _parts(cls: Class) -> Iterator[Class | Function]:
+def parts_of(cls: Class) -> Iterator[Class | Function]:
     """The class, those above it, and the project's classes and functions that are called in them."""
     todo: list[tuple[Class | Function, int]] = [(each, _DEPTH) for each in cls.line]
     seen: set[Class | Function] = set()
