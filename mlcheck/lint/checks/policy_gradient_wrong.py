@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Function
 from mlcheck.lint.sites.policies.actors import goes_downhill
 from mlcheck.lint.sites.policies.advantages import weighed
 from mlcheck.lint.sites.policies.entropies import penalised
+from mlcheck.lint.sites.policies.reinforced import left_turned, lowered
 from mlcheck.lint.sites.policies.returns import summed_forwards
 
 LOOKS_AT = "objective of a policy"
@@ -22,7 +23,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(WORDS):
         for function in file.functions if "torch" in file.text else ():
             yield from chain(_weighed(facts, function), _penalised(facts, function), _forwards(facts, function))
-            yield from _downhill(facts, function)
+            yield from chain(_downhill(facts, function), _reinforced(facts, function))
 
 
 def _weighed(facts: Facts, function: Function) -> Iterator[Finding]:
@@ -76,4 +77,25 @@ def _downhill(facts: Facts, function: Function) -> Iterator[Finding]:
             "The actor is trained towards the actions that the critic values least: the loss has the wrong sign",
             function.place(call).location,
             help=f"`-{ast.unparse(call)}.mean()`",
+        )
+
+
+def _reinforced(facts: Facts, function: Function) -> Iterator[Finding]:
+    if "log" not in function.text or not any(word in function.text for word in ("backward", "reversed(", "::-1")):
+        return
+    for product in lowered(function):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            "This loss falls as actions with a high return become less likely: it has the wrong sign",
+            function.place(product).location,
+            help=f"`-{ast.unparse(product)}`",
+        )
+    for found in left_turned(function):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            "The returns stand in the order last to first, and the log-probabilities first to last: each action is "
+            "weighed by what another one brought",
+            function.place(found.kept).location,
+            help="`returns.insert(0, ...)`, or turn the list round after the loop",
+            related=(function.place(found.loop).location,),
         )

@@ -68,15 +68,20 @@ def _is_of_logits(call: Call) -> bool:
 
 
 def _is_overlap(call: Call) -> bool:
-    run = _run_by(call)
-    if run is None or not _NAMED.search(f"{run.name} {run.cls.name if run.cls is not None else ''}"):
+    run = run_by(call)
+    if run is None or not is_named_overlap(run):
         return False
     names = [name for name in run.parameters if name != run.receiver]
     body = "\n".join(ast.unparse(line) for line in run.node.body)
     return len(names) > 1 and not _SQUASHES.search(body) and any(_is_product(run, n, names) for n in run.all(ast.BinOp))
 
 
-def _run_by(call: Call) -> Function | None:
+def is_named_overlap(function: Function) -> bool:
+    """Whether the name says so: its own, or that of its class."""
+    return bool(_NAMED.search(f"{function.name} {function.cls.name if function.cls is not None else ''}"))
+
+
+def run_by(call: Call) -> Function | None:
     """The function that is called, or the `forward` of the module."""
     named = call.file.resolve(call.node.func, call.context)
     if isinstance(named, Function):
