@@ -20,7 +20,7 @@ from mlcheck.lint.sites.training.signs import Signs
 OVERLAPS = ("dice", "Dice", "iou", "IoU", "accard", "versky")
 _MEANT = pattern(r"dice|jaccard|iou|tversky|overlap|loss|crit", re.IGNORECASE)
 _FROM_ONE = pattern(r"\b1(?:\.0*)? - |\bones\w*\([^\n]*\) - |-=|maximi[sz]e|\brsub\b|\*= ?-|neg\(|log\(")
-_SHARED = pattern(r"inter|overlap|\btp\b|true_pos|\* ?\w*targ|\* ?\w*mask|\* ?\w*label", re.IGNORECASE)
+_SHARED = pattern(r"inter|overlap|shared|common|\btp\b|true_pos|\* ?\w*targ|\* ?\w*mask|\* ?\w*label", re.IGNORECASE)
 
 _STEPS = 3
 
@@ -46,7 +46,7 @@ def lowered_overlaps(sites: Sites) -> Iterator[Lowered]:
 
 def _is_coefficient(function: Function) -> bool:
     """Whether a share is returned as it is: nothing is taken from 1, and nothing is negative."""
-    if not is_named_overlap(function) or _FROM_ONE.search(function.text) or not _SHARED.search(function.text):
+    if not is_named_overlap(function) or _FROM_ONE.search(function.text):
         return False
     if any(isinstance(n, ast.UnaryOp) and isinstance(n.op, ast.USub) and _is_value(n) for n in function.nodes):
         return False
@@ -73,7 +73,9 @@ def _is_share(function: Function, answer: ast.expr) -> bool:
         node, _ = source(function.file, inner, function.inner)
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div) or isinstance(node.right, ast.Constant):
         return False
-    return not any(isinstance(part, ast.Sub) for part in walk(source(function.file, node.left, function.inner)[0]))
+    above, _ = source(function.file, node.left, function.inner)
+    differs = any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub) for part in walk(above))
+    return not differs and bool(_SHARED.search(f"{ast.unparse(node.left)} {ast.unparse(above)}"))
 
 
 def _is_minimised(lines: Lines, call: ast.Call) -> bool:
