@@ -13,6 +13,7 @@ WORDS = ("softmax", "Softmax")
 _WHY = {
     "torch.nn.functional.softmax": "a second `softmax` makes all classes nearly alike",
     "torch.nn.functional.log_softmax": "`log_softmax` takes them for logits, as cross-entropy does",
+    "torch.distributions.Categorical": "`Categorical` takes them for logits, which are its `probs`",
 }
 
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from mlcheck.lint.facts import Loss
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.values import NO_TRACES, Args, Object, Symbol, Traces, Value, split_of, traces_of
+from mlcheck.lint.values import NO_TRACES, Args, Object, Symbol, Tensor, Traces, Value, split_of, traces_of
 
 _HOME = "torch.distributions."
+_CATEGORICAL = "torch.distributions.Categorical"
 _DRAWN = frozenset(["sample", "sample_n"])
 
 
 def is_distribution(value: Value) -> bool:
     return isinstance(value, Object) and value.cls is None and value.type.startswith(_HOME)
+
+
+def made(m: Machine, distribution: Object) -> None:
+    """`Categorical(logits=probabilities)`: another softmax is applied to what one has made, which is put on record."""
+    given = distribution.kwargs.get("logits")
+    if distribution.type.endswith("Categorical") and isinstance(given, Tensor) and given.kind == "softmax":
+        if distribution.place is not None:
+            m.facts.losses.append(Loss(distribution.place, _CATEGORICAL, given, None))
 
 
 def asked(m: Machine, owner: Object, name: str, args: Args) -> Value:

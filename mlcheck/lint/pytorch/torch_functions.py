@@ -37,6 +37,8 @@ def made_object(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST
         modes.born(m, made)
     if gradients.is_optimizer(m, made):
         gradients.register(m, made)
+    if distributions.is_distribution(made):
+        distributions.made(m, made)
     return made
 
 
