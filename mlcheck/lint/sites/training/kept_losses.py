@@ -64,7 +64,8 @@ def _kept(loop: LoopSite) -> Iterator[KeptLoss]:
             if any(stores(each, name) for each in body if each is not line):
                 continue
             is_sum = not isinstance(line, ast.Expr)
-            if _is_epoch(loop, body) and (_begins_as_number if is_sum else _begins_as_list)(loop, name):
+            goes_on = _is_epoch(loop, body) or (_averages(line) and _is_outermost(loop, body))
+            if goes_on and (_begins_as_number if is_sum else _begins_as_list)(loop, name):
                 yield KeptLoss(loop.file, loop.context, name, line, body[number])
 
 
@@ -142,7 +143,29 @@ def _added(line: ast.stmt) -> tuple[str, str]:
             targets=[ast.Name(id=name)], value=ast.BinOp(left=ast.Name(id=left), op=ast.Add(), right=value)
         ) if name == left:
             return name, _scaled(value)
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=kept, op=ast.Add(), right=value)) if (
+            _averages(line)
+        ):
+            return name, _factor(value if any(is_name(part, name) for part in walk(kept)) else kept)
     return "", ""
+
+
+def _averages(line: ast.stmt) -> bool:
+    """`average = 0.9 * average + 0.1 * loss`."""
+    match line:
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.BinOp(left=ast.BinOp(op=ast.Mult()) as kept, op=ast.Add(), right=ast.BinOp(op=ast.Mult()) as new),
+        ):
+            return sum(any(is_name(part, name) for part in (side.left, side.right)) for side in (kept, new)) == 1
+    return False
+
+
+def _factor(value: ast.expr) -> str:
+    """The name of `0.1 * loss`, `(1 - beta) * loss`, `loss * 0.1`."""
+    sides = [value.left, value.right] if isinstance(value, ast.BinOp) else []
+    names = [side.id for side in sides if isinstance(side, ast.Name)]
+    return names[-1] if isinstance(sides[-1], ast.Name) else names[0] if names else ""
 
 
 def _scaled(value: ast.expr) -> str:
@@ -206,6 +229,12 @@ def _is_epoch(loop: LoopSite, body: list[ast.stmt]) -> bool:
     around = [node for node in loop.file.nodes_in(loop.scope) if isinstance(node, ast.For | ast.While)]
     outer = [node for node in around if node is not loop.node and loop.node in walk(node)]
     return all(isinstance(node, ast.For) and _counts(node.iter) and not _draws(node, loop.node) for node in outer)
+
+
+def _is_outermost(loop: LoopSite, body: list[ast.stmt]) -> bool:
+    """Whether it steps in each turn, and no other loop is around it: it is the training."""
+    around = (node for node in loop.file.nodes_in(loop.scope) if isinstance(node, ast.For | ast.While))
+    return any(map(_is_step, body)) and not any(node is not loop.node and loop.node in walk(node) for node in around)
 
 
 def _counts(over: ast.expr) -> bool:
