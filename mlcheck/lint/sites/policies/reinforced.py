@@ -29,7 +29,7 @@ def lowered(function: Function) -> Iterator[ast.BinOp]:
         return
     signs = Signs(Lines(function.file, function), lambda node: isinstance(node, ast.Constant))
     for product in function.all(ast.BinOp):
-        if isinstance(product.op, ast.Mult) and _is_weighed(product):
+        if isinstance(product.op, ast.Mult) and _is_weighed(product) and not _is_entropy(function, product):
             entered = [way for start in _starts(function, product) for way in signs.of(start) or ()]
             if entered and all(way.sign == 1 for way in entered):
                 yield product
@@ -39,6 +39,13 @@ def _is_weighed(product: ast.BinOp) -> bool:
     """A log-probability, or a list of them made one tensor, times a return."""
     sides = (product.left, product.right), (product.right, product.left)
     return any(_is_log(one) and _GAIN.search(_name(other).lower()) for one, other in sides)
+
+
+def _is_entropy(function: Function, product: ast.BinOp) -> bool:
+    """Whether what goes by the name is a cross-entropy: a log-probability with the sign turned."""
+    names = {part.id for part in walk(product) if isinstance(part, ast.Name)}
+    made = [line.value for line in function.all(ast.Assign) if any(last_name(t) in names for t in line.targets)]
+    return any("entropy" in ast.unparse(value) or "nll" in ast.unparse(value).lower() for value in made)
 
 
 def _is_log(node: ast.expr) -> bool:
