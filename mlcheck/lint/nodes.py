@@ -135,3 +135,20 @@ def is_length(node: ast.AST) -> bool:
 def is_none(node: ast.AST | None) -> bool:
     """`None`, as it is written."""
     return isinstance(node, ast.Constant) and node.value is None
+
+
+def package_said(said: ast.expr | None) -> str:
+    """`models` of `"models." + name` and its like."""
+    match said:
+        case ast.BinOp(left=ast.Constant(value=str(start)), op=ast.Add()):
+            pass
+        case ast.JoinedStr(values=[ast.Constant(value=str(start)), ast.FormattedValue()]):
+            pass
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format"), args=[_], keywords=[]):
+            start = text.removesuffix("{}")
+        case ast.BinOp(left=ast.Constant(value=str(text)), op=ast.Mod()):
+            start = text.removesuffix("%s")
+        case _:
+            return ""
+    home = start.removesuffix(".")
+    return home if start != home and all(part.isidentifier() for part in home.split(".")) else ""

@@ -145,3 +145,10 @@ def test_what_lies_beside_a_project_changes_nothing() -> None:
     together, apart = findings(*folders), set().union(*(findings(folder) for folder in folders))
     assert len({rule for rule, _, _ in together}) >= 5
     assert together == apart
+
+
+def test_a_file_that_an_import_picks_by_name_is_any_of_its_package() -> None:
+    inside = [member(f"models/{name}.py", "class Net: ...") for name in ("small", "large")]
+    text = "import importlib\nnet = importlib.import_module('models.' + name).Net()"
+    found = group([*inside, member("other/lone.py", "x = 1"), member("main.py", text)])
+    assert [each.members for each in found] == [(0, 1, 3), (2,)]

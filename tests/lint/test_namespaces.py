@@ -56,6 +56,7 @@ def size(x):
 """
 MAIN = """
 import importlib
+import sys
 import torch
 from torch.nn import functional as F
 import losses
@@ -81,6 +82,10 @@ FILES = {
     "models/__init__.py": "from .first import Small\nfrom .second import *\n",
     "models/first.py": NETS,
     "models/second.py": NETS.replace("Small", "Tiny").replace("Larg", "Hug"),
+    "nest/one.py": NETS,
+    "nest/two.py": NETS,
+    "lone/one.py": NETS,
+    "lone/two.py": MIXED,
 }
 
 
@@ -109,6 +114,13 @@ def losses_of(made: str, loss: str = "F.cross_entropy(model(x), y)", optimizer: 
         "eval(f'nets.{args.arch}')()",
         "getattr(importlib.import_module('nets'), args.arch)()",
         "getattr(models, args.arch)()",
+        "eval(args.arch)()",
+        "globals()[args.arch]()",
+        "getattr(sys.modules[__name__], args.arch)()",
+        "importlib.import_module('nest.' + args.arch).Large()",
+        "importlib.import_module(f'nest.{args.arch}').Large()",
+        "importlib.import_module('nest.{}'.format(args.arch)).Large()",
+        "importlib.import_module('nest.%s' % args.arch).Large()",
     ],
 )
 def test_networks_that_end_alike_are_known_by_their_end(made: str) -> None:
@@ -121,8 +133,10 @@ def test_networks_that_end_alike_are_known_by_their_end(made: str) -> None:
         "getattr(args.module, args.arch)()",  # of what is not known
         "getattr(mixed, args.arch)()",  # a network, or a number
         "getattr(nets, args.arch, None)()",
-        "eval(args.arch)()",
+        "eval(args.arch + '()')",
         "eval(f'nets.{args.arch}()')",
+        "importlib.import_module(f'lone.{args.arch}').Large()",  # one file alone has it
+        "importlib.import_module(f'{args.package}.{args.arch}').Large()",
         "getattr(importlib.import_module(args.module), args.arch)()",
     ],
 )

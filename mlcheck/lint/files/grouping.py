@@ -14,7 +14,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from mlcheck.lint.files.outlines import Group, Import, Member
+from mlcheck.lint.files.outlines import ALL_BELOW, Group, Import, Member
 from mlcheck.lint.files.source import Source
 from mlcheck.lint.program import ModuleInfo, Program
 
@@ -65,6 +65,10 @@ def _targets(program: Program, module: ModuleInfo, imports: Sequence[Import]) ->
     """The project modules that a file's imports can mean."""
     importer = program.name_of(module)
     for level, name, names in imports:
+        if names == ALL_BELOW:
+            package = program.resolve(name, importer) or name
+            yield from (each for each in program.modules if each.rpartition(".")[0] == package)
+            continue
         base = program.relative(module, level, name or None) if level else name
         asked = {base, name, *(f"{base}.{one}" for one in names)}
         asked |= {name.partition(".")[0]} if not names else set(names) if level else set()

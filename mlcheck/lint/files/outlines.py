@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.files.source import Source
-from mlcheck.lint.nodes import dotted
+from mlcheck.lint.nodes import dotted, package_said
 
 
 class Import(NamedTuple):
@@ -31,6 +31,8 @@ class Outline(NamedTuple):
     called: frozenset[str]
 
 
+ALL_BELOW = ("",)
+"""In place of names: whatever files a package has."""
 _IMPORTERS = ("import_module", "__import__", "run_path", "run_module", "exec", "spec_from_file_location")
 _BY_STRING = pattern(rf"\b(?:{'|'.join(_IMPORTERS)})\(")
 NOTHING = Outline((), frozenset(), frozenset())
@@ -44,11 +46,13 @@ def outline(source: Source) -> Outline:
 
 
 def _by_name(source: Source) -> Iterator[Import]:
-    """`import_module("models.resnet")`."""
+    """`import_module("models.resnet")`, and `import_module(f"models.{name}")`, which means any file there."""
     for call, _ in source.walk.calls.get("import_module", ()):
         match call.args:
             case [ast.Constant(value=str(name)), *_] if name and not name.startswith("."):
                 yield Import(0, name, ())
+            case [said, *_] if package := package_said(said):
+                yield Import(0, package, ALL_BELOW)
 
 
 def _called(source: Source) -> Iterator[str]:

@@ -19,6 +19,7 @@ from mlcheck.lint.values import (
     Function,
     Kwargs,
     Method,
+    Module,
     Object,
     Partial,
     Select,
@@ -94,6 +95,8 @@ def call_method(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs,
     """`owner.name(...)`: the project's own method where there is one, else what the library's does."""
     if isinstance(owner, Select):
         return _each(m, owner, lambda side: call_method(m, side, name, args, kwargs, node))
+    if isinstance(owner, Module):  # one of several, any of which an import may mean
+        return call(m, attributes.get(m, owner, name, node), args, kwargs, node)
     if name == "forward" and owner is not m.frame.bound and isinstance(node, ast.Call):
         if modes.is_module(owner) or modes.known_as_module(m, owner):
             called = m.store.get(("name", owner_key(owner))) or getattr(owner, "name", "") or "model"
