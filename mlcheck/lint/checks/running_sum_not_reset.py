@@ -12,6 +12,7 @@ from mlcheck.lint.sites.blocks import straight
 from mlcheck.lint.sites.branches import Branch, branches_of
 from mlcheck.lint.sites.evaluation.accumulators import never_reset
 from mlcheck.lint.sites.evaluation.epoch_sums import Mean, is_set, is_sum, over_epochs, zeroed
+from mlcheck.lint.sites.evaluation.kept_outputs import kept_outputs
 from mlcheck.lint.sites.evaluation.own_meters import counting_on
 from mlcheck.lint.sites.evaluation.shared_metrics import shared_metrics
 
@@ -37,6 +38,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             update.place.location,
             help="make a new one for each evaluation, or give it a method that sets its totals back to 0",
             related=(made.location,),
+        )
+    for read, name, filled in kept_outputs(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            f"Nothing empties `self.{name}`: it holds the batches of all epochs so far, and so does what is made of it",
+            read.location,
+            help=f"`self.{name}.clear()` at the end of the epoch",
+            related=(filled.location,),
         )
     for logged, shared, fed in shared_metrics(facts.sites):
         facts.sites.seen[LOOKS_AT] += 1
