@@ -11,6 +11,8 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.project import Sites
 
+_PIECES = frozenset(["optimizer", "optim", "opt", "scheduler", "model", "net", "network", "criterion", "sampler"])
+_PIECES |= {"loader", "dataloader", "dataset", "set", "data"}
 _WORD = pattern(r"[a-z]+|\d+")
 
 
@@ -69,8 +71,13 @@ def _by_parameter(call: Call, function: Function) -> dict[str, ast.expr]:
 
 
 def _are_alike(one: str, other: str) -> bool:
-    """Whether the names are the same but for one word: `g_optimizer` and `d_optimizer`, `optG` and `optD`."""
+    """Whether the names are the same but for one word: `g_optimizer` and `d_optimizer`, `optG` and `optD`.
+
+    Of the pieces of a program: `c_in` and `c_out` may well be one number.
+    """
     first, second = _words(one), _words(other)
+    if _PIECES.isdisjoint(first):
+        return False
     return len(first) == len(second) > 1 and sum(a != b for a, b in zip(first, second, strict=True)) == 1
 
 
