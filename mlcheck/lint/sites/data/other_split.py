@@ -12,6 +12,7 @@ from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Function
 from mlcheck.lint.values import split_of_name
 
+_DRAWN = ("dataset", "sampler", "batch_sampler")
 _SPLITS = ("train", "val", "valid", "validation", "test", "eval", "dev")
 
 
@@ -101,12 +102,12 @@ def _is_part(scope: ast.AST, name: str) -> bool:
 
 
 def _made_of(scope: ast.AST, name: str) -> list[str]:
-    """The names of the data that a loader is made of, where it is made once."""
+    """The names of the data that a loader is made of, where it is made once, and of what draws from it."""
     lines = _assignments(scope, name)
     call = lines[0].value if len(lines) == 1 else None
     if not isinstance(call, ast.Call) or not _is_loader(call):
         return []
-    given = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "dataset")]
+    given = [*call.args[:1], *(word.value for word in call.keywords if word.arg in _DRAWN)]
     return [node.id for node in given if isinstance(node, ast.Name)]
 
 
