@@ -23,6 +23,41 @@ _MEASURED = pattern(r"loss|acc|err|correct|hits|reward|score|metric|iou|dice|psn
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
+    yield from _kept_objects(facts)
+    for file in facts.sites.mentioning(["+"]):
+        for mean in over_epochs(file) if "torch" in file.text else ():
+            facts.sites.seen[LOOKS_AT] += 1
+            yield Finding(
+                _why(mean),
+                file.place(mean.node, mean.epochs.context).location,
+                help=f"set `{mean.total} = 0` at the beginning of each epoch",
+                related=(file.place(mean.added, mean.epochs.context).location,),
+            )
+    for file in facts.sites.mentioning(["%"]):
+        if "torch" not in file.text or "+" not in file.text:
+            continue
+        for loop, context in file.walk.loops:
+            for told, added in _beside_count(loop):
+                sum_, count = ast.unparse(told.left), ast.unparse(told.right)
+                yield Finding(
+                    f"`{count}` starts anew after each report, and `{sum_}`, which it divides, goes on",
+                    file.place(told, context).location,
+                    help=f"set `{sum_} = 0.0` too",
+                    related=(file.place(added, context).location,),
+                )
+            for told, added in _means(loop, facts):
+                sum_, period = ast.unparse(told.left), ast.unparse(told.right)
+                yield Finding(
+                    f"`{sum_}` is divided by the `{period}` batches since the last report, and holds the sum "
+                    "of all batches so far: the mean grows from report to report",
+                    file.place(told, context).location,
+                    help=f"set `{sum_} = 0.0` after the report",
+                    related=(file.place(added, context).location,),
+                )
+
+
+def _kept_objects(facts: Facts) -> Iterator[Finding]:
+    """Metrics, meters and lists that outlive an epoch."""
     for compute, name, metric in never_reset(facts.sites):
         facts.sites.seen[LOOKS_AT] += 1
         yield Finding(
@@ -55,36 +90,6 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="make a metric of its own for each of them",
             related=(fed.location,),
         )
-    for file in facts.sites.mentioning(["+"]):
-        for mean in over_epochs(file) if "torch" in file.text else ():
-            facts.sites.seen[LOOKS_AT] += 1
-            yield Finding(
-                _why(mean),
-                file.place(mean.node, mean.epochs.context).location,
-                help=f"set `{mean.total} = 0` at the beginning of each epoch",
-                related=(file.place(mean.added, mean.epochs.context).location,),
-            )
-    for file in facts.sites.mentioning(["%"]):
-        if "torch" not in file.text or "+" not in file.text:
-            continue
-        for loop, context in file.walk.loops:
-            for told, added in _beside_count(loop):
-                sum_, count = ast.unparse(told.left), ast.unparse(told.right)
-                yield Finding(
-                    f"`{count}` starts anew after each report, and `{sum_}`, which it divides, goes on",
-                    file.place(told, context).location,
-                    help=f"set `{sum_} = 0.0` too",
-                    related=(file.place(added, context).location,),
-                )
-            for told, added in _means(loop, facts):
-                sum_, period = ast.unparse(told.left), ast.unparse(told.right)
-                yield Finding(
-                    f"`{sum_}` is divided by the `{period}` batches since the last report, and holds the sum "
-                    "of all batches so far: the mean grows from report to report",
-                    file.place(told, context).location,
-                    help=f"set `{sum_} = 0.0` after the report",
-                    related=(file.place(added, context).location,),
-                )
 
 
 def _why(mean: Mean) -> str:
