@@ -181,7 +181,8 @@ class Backward:
 class Step:
     """An optimizer step and the gradients it may have found; `always`: whatever the conditions in its loop.
 
-    `scaling` is what the loss scale had done to them, `scaler` whether the step went through a gradient scaler.
+    `scaling` is what the loss scale had done to them, `scaler` whether the step went through a gradient scaler;
+    `decided` are the conditions on its path, and which way each went.
     """
 
     place: Place
@@ -192,6 +193,7 @@ class Step:
     scaling: frozenset[Grads] = frozenset()
     scaler: bool = False
     always: bool = False
+    decided: frozenset[Hashable] = frozenset()
 
 
 @dataclass(eq=False, slots=True)

@@ -109,7 +109,7 @@ class SchedulerStep:
     """`scheduler.step()` with that many arguments.
 
     `always`: nothing was taken for granted since the outermost loop's iteration began; `in_turn`: since that of the
-    innermost; `optimizer_stepped`: its optimizer may have stepped before.
+    innermost; `decided` are the conditions on its path; `optimizer_stepped`: its optimizer may have stepped before.
     """
 
     place: Place
@@ -119,6 +119,7 @@ class SchedulerStep:
     always: bool
     in_turn: bool
     optimizer_stepped: bool
+    decided: frozenset[Hashable] = frozenset()
 
 
 @dataclass(eq=False, slots=True)

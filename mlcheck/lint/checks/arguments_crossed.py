@@ -12,6 +12,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Function
+from mlcheck.lint.sites.copying.repeated_arguments import repeated_arguments
 from mlcheck.lint.sites.layers.crossed_inputs import crossed_inputs
 from mlcheck.lint.sites.origins import callers
 
@@ -66,6 +67,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             crossed.place.location,
             help=f"`forward` takes `{crossed.names[0]}` before `{crossed.names[1]}`",
             related=(crossed.forward.location,),
+        )
+    for repeated in repeated_arguments(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            f"`{repeated.given.id}` is given as `{repeated.wanted}` too, and `{repeated.wanted}` stands beside it",
+            repeated.call.file.place(repeated.given, repeated.call.context).location,
+            help=f"was `{repeated.wanted}` meant?",
+            related=(repeated.function.place().location,),
         )
     for file in facts.sites.mentioning(["torch"]):
         for function in file.functions:

@@ -13,7 +13,7 @@ from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.layers.feature_maps import channels_as_steps
 from mlcheck.lint.sites.layers.modules import text_of
 from mlcheck.lint.sites.layers.positions_of_batch import positions_of_batch
-from mlcheck.lint.sites.layers.state_views import BATCH_SIZE, state_views
+from mlcheck.lint.sites.layers.state_views import BATCH_SIZE, chosen_layers, state_views
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.straight import read_after
 
@@ -58,6 +58,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="`self.pe[:, : x.size(1)]`, of a table with the shape (1, length, width)",
             related=(positions.made.location,),
         )
+    for call in chosen_layers(facts.sites):
+        yield from _state_viewed(call)
     for call in layers:
         if call.place.spot in told:
             continue

@@ -8,8 +8,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.frameworks import owned
 from mlcheck.lint.sites.origins import callers, returns
-from mlcheck.lint.sites.ranks import owned, runs_on_every_rank, starts
+from mlcheck.lint.sites.ranks import runs_on_every_rank, starts
 
 LOOKS_AT = "distributed start"
 WORDS = ("init_process_group", "DistributedDataParallel")

@@ -9,12 +9,13 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.data.loaders import Loader, loaders
 from mlcheck.lint.sites.data.pixels import scaled_again
+from mlcheck.lint.sites.data.scaled_constants import scaled_constants
 from mlcheck.lint.sites.data.transforms import name_of, transforms_of
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.origins import Origin
 
 LOOKS_AT = "data loader"
-WORDS = ("DataLoader", "ToTensor", "to_tensor")
+WORDS = ("DataLoader", "ToTensor", "to_tensor", "Normalize")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -27,6 +28,12 @@ def check(facts: Facts) -> Iterator[Finding]:
             for file, node, context in (*_after(steps, scaled), *_in_loops(loader)):
                 yield _finding(file.place(node, context), scaled.file.place(scaled.node, scaled.context))
     yield from (_finding(*found) for found in scaled_again(facts.sites))
+    for place in scaled_constants(facts.sites):
+        yield Finding(
+            "These are means and deviations of pixels between 0 and 1 already: divided by 255 they fit none",
+            place.location,
+            help="as they are, behind `ToTensor`",
+        )
 
 
 def _finding(place: Place, scaled: Place) -> Finding:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.frameworks import owned
 from mlcheck.lint.sites.origins import origins
-from mlcheck.lint.sites.ranks import DDP, lets_one_rank_in, owned, starts
+from mlcheck.lint.sites.ranks import DDP, lets_one_rank_in, starts
 
 LOOKS_AT = "distributed model"
 WORDS = ("DistributedDataParallel",)

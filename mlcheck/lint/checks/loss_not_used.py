@@ -9,6 +9,7 @@ from mlcheck.lint.facts import Facts, Loss
 from mlcheck.lint.nodes import is_name, own_nodes, walk
 from mlcheck.lint.sites import File
 from mlcheck.lint.sites.training.last_batch_steps import last_batch_steps
+from mlcheck.lint.sites.training.unread_losses import unread_losses
 from mlcheck.lint.values import live, traces_of
 
 LOOKS_AT = "loss"
@@ -35,6 +36,15 @@ def check(facts: Facts) -> Iterator[Finding]:
                 f"`{names[0]}` is computed and never used: nothing learns from it",
                 loss.place.location,
                 help="add it to the loss that `backward()` is called on, or leave it out",
+            )
+    for made, name, backward in unread_losses(facts.sites):
+        if made.node not in told:
+            told.add(made.node)
+            yield Finding(
+                f"`{name}` is computed and never used: nothing learns from it",
+                made.location,
+                help="add it to the loss that `backward()` is called on, or leave it out",
+                related=(backward.location,),
             )
     for last in last_batch_steps(facts.sites):
         file, context = last.loop.file, last.loop.context

@@ -220,12 +220,24 @@ def _is_probability(file: File, node: ast.expr, context: Context, depth: int = 4
 
 
 def _is_corrected(call: Call) -> bool:
-    """Whether the mean is divided by that of the mask at once."""
+    """Whether the mean is divided by that of the mask at once, or multiplied by zero: a loss where nothing is left."""
     body = call.function.node if call.function is not None else call.file.module.source.tree
     return any(
         isinstance(node, ast.BinOp)
         and isinstance(node.op, ast.Div | ast.Mult)
-        and any(part is call.node for part in walk(node.left))
-        and any(word in ast.unparse(node.right).lower() for word in (*_WORDS, "numel", "size", "len("))
+        and (_is_divided(node, call) or _is_cancelled(node, call))
         for node in walk(body)
     )
+
+
+def _is_divided(node: ast.BinOp, call: Call) -> bool:
+    by = ast.unparse(node.right).lower()
+    return any(part is call.node for part in walk(node.left)) and any(
+        word in by for word in (*_WORDS, "numel", "size", "len(")
+    )
+
+
+def _is_cancelled(node: ast.BinOp, call: Call) -> bool:
+    sides = [node.left, node.right]
+    zero = any(isinstance(side, ast.Constant) and side.value == 0 for side in sides)
+    return zero and isinstance(node.op, ast.Mult) and call.node in sides

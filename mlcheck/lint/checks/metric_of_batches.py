@@ -11,8 +11,9 @@ from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.evaluation.logged_values import logged_in_evaluation
+from mlcheck.lint.sites.evaluation.tracked_metrics import tracked_metrics
 from mlcheck.lint.sites.evaluation.without_gradients import evaluating_files
-from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.origins import origins, returns
 
 LOOKS_AT = "batch metric"
 WORDS = ("sklearn", "torchmetrics", "torcheval", "exp(")
@@ -40,6 +41,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                     continue
                 seen += 1
                 yield from _averaged(function, loop)
+    for update, function in tracked_metrics(facts.sites) if known else ():
+        for answer in returns(function):
+            named = _metric_of(function, answer)
+            seen += 1
+            if named:
+                yield _finding(named, update.place, function.place(answer))
     for log, made, metric in logged_in_evaluation(facts.sites) if known else ():
         seen += 1
         named = metric or (_metric_of(log.function, made) if log.function is not None else "")

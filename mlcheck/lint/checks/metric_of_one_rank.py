@@ -13,10 +13,11 @@ from mlcheck.lint.sites.data.makers import made
 from mlcheck.lint.sites.evaluation.accelerated import of_one_process
 from mlcheck.lint.sites.evaluation.gathered import score_of_gathered
 from mlcheck.lint.sites.evaluation.without_gradients import blocks_without, evaluating_files, quiet_calls
+from mlcheck.lint.sites.frameworks import owned
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.loop_means import mean_over_loop
 from mlcheck.lint.sites.origins import callers, returns
-from mlcheck.lint.sites.ranks import is_for_evaluation, owned, starts
+from mlcheck.lint.sites.ranks import is_for_evaluation, starts
 from mlcheck.lint.sites.training.lightning import local_losses
 from mlcheck.lint.values import split_of_name
 

@@ -18,6 +18,7 @@ from mlcheck.lint.sites.training.module_groups import layers_left_out
 from mlcheck.lint.sites.training.named_groups import left_out_by_name
 from mlcheck.lint.sites.training.optimizers import around, following, handed_out, model_given, optimizers
 from mlcheck.lint.sites.training.sorted_parameters import dropped_lists
+from mlcheck.lint.sites.training.twice_given import twice_given
 from mlcheck.lint.training import Optimizer, Unheld
 from mlcheck.lint.values import Symbol
 
@@ -33,7 +34,7 @@ _HANDED_ON = ("add_param_group", "param_groups")
 def check(facts: Facts) -> Iterator[Finding]:
     yield from first_of_each_line(chain(_replaced(facts), _put_in_later(facts)))
     yield from chain(_made_anew(facts), _thawed(facts), _left_behind(facts), _forgotten(facts))
-    yield from chain(left_out_by_name(facts.sites), doubled(facts.sites))
+    yield from chain(left_out_by_name(facts.sites), doubled(facts.sites), twice_given(facts.sites))
     held = {owner for made in facts.training.optimizers.values() for owner in made.owners} | facts.training.walked
     spoken = set()
     for module in facts.training.unheld:

@@ -12,6 +12,7 @@ from mlcheck.lint.sites.blocks import straight
 from mlcheck.lint.sites.branches import Branch, branches_of
 from mlcheck.lint.sites.evaluation.accumulators import never_reset
 from mlcheck.lint.sites.evaluation.epoch_sums import Mean, is_set, is_sum, over_epochs, zeroed
+from mlcheck.lint.sites.evaluation.kept_outputs import kept_outputs
 from mlcheck.lint.sites.evaluation.own_meters import counting_on
 from mlcheck.lint.sites.evaluation.shared_metrics import shared_metrics
 
@@ -22,30 +23,7 @@ _MEASURED = pattern(r"loss|acc|err|correct|hits|reward|score|metric|iou|dice|psn
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
-    for compute, name, metric in never_reset(facts.sites):
-        facts.sites.seen[LOOKS_AT] += 1
-        yield Finding(
-            f"`{name}` is computed in every epoch but never reset: it covers the batches of all epochs so far",
-            compute.place.location,
-            help=f"`{name}.reset()` after `compute()`, or before the first batch",
-            related=(metric.location,),
-        )
-    for update, meter, made in counting_on(facts.sites):
-        facts.sites.seen[LOOKS_AT] += 1
-        yield Finding(
-            f"`{meter}` is made once and never reset: what it tells covers the batches of all epochs so far",
-            update.place.location,
-            help="make a new one for each evaluation, or give it a method that sets its totals back to 0",
-            related=(made.location,),
-        )
-    for logged, shared, fed in shared_metrics(facts.sites):
-        facts.sites.seen[LOOKS_AT] += 1
-        yield Finding(
-            f"Training and validation share `{shared}`: what one reports takes batches of the other, or loses its own",
-            logged.place.location,
-            help="make a metric of its own for each of them",
-            related=(fed.location,),
-        )
+    yield from _kept_objects(facts)
     for file in facts.sites.mentioning(["+"]):
         for mean in over_epochs(file) if "torch" in file.text else ():
             facts.sites.seen[LOOKS_AT] += 1
@@ -76,6 +54,42 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"set `{sum_} = 0.0` after the report",
                     related=(file.place(added, context).location,),
                 )
+
+
+def _kept_objects(facts: Facts) -> Iterator[Finding]:
+    """Metrics, meters and lists that outlive an epoch."""
+    for compute, name, metric in never_reset(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            f"`{name}` is computed in every epoch but never reset: it covers the batches of all epochs so far",
+            compute.place.location,
+            help=f"`{name}.reset()` after `compute()`, or before the first batch",
+            related=(metric.location,),
+        )
+    for update, meter, made in counting_on(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            f"`{meter}` is made once and never reset: what it tells covers the batches of all epochs so far",
+            update.place.location,
+            help="make a new one for each evaluation, or give it a method that sets its totals back to 0",
+            related=(made.location,),
+        )
+    for read, name, filled in kept_outputs(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            f"Nothing empties `self.{name}`: it holds the batches of all epochs so far, and so does what is made of it",
+            read.location,
+            help=f"`self.{name}.clear()` at the end of the epoch",
+            related=(filled.location,),
+        )
+    for logged, shared, fed in shared_metrics(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            f"Training and validation share `{shared}`: what one reports takes batches of the other, or loses its own",
+            logged.place.location,
+            help="make a metric of its own for each of them",
+            related=(fed.location,),
+        )
 
 
 def _why(mean: Mean) -> str:

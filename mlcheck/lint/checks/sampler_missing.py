@@ -10,8 +10,9 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import OPEN, Binding, Context, File, Sites
 from mlcheck.lint.sites.data.loaders import Loader, loaders
+from mlcheck.lint.sites.frameworks import owned
 from mlcheck.lint.sites.origins import origins
-from mlcheck.lint.sites.ranks import DDP, is_for_evaluation, is_guarded, mentions_rank, names_of_choice, owned, starts
+from mlcheck.lint.sites.ranks import DDP, is_for_evaluation, is_guarded, mentions_rank, names_of_choice, starts
 
 LOOKS_AT = "data loader"
 WORDS = ("DataLoader",)

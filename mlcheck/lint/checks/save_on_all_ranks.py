@@ -5,10 +5,12 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.origins import origins
-from mlcheck.lint.sites.ranks import DDP, mentions_rank, owned, runs_on_every_rank, starts
+from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites import Call, Function
+from mlcheck.lint.sites.frameworks import owned_around
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.origins import origins, returns
+from mlcheck.lint.sites.ranks import DDP, mentions_rank, runs_on_every_rank, starts
 from mlcheck.lint.sites.weights.read_too_early import read_too_early
 
 LOOKS_AT = "distributed start"
@@ -17,12 +19,12 @@ _SHARDED = ("FSDP", "FullyShardedDataParallel", "fully_shard", "checkpoint.state
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    if not facts.sites.once(starts) or facts.sites.once(owned):
+    if not facts.sites.once(starts):
         return
     for call in facts.sites.calls("torch.save"):
-        if any(word in call.file.text for word in _SHARDED) or _names_rank(call) or _is_in_memory(call):
+        if owned_around(call.file) or any(word in call.file.text for word in _SHARDED):
             continue
-        if _is_of_own_share(call):
+        if _names_rank(call) or _is_in_memory(call) or _is_of_own_share(call):
             continue
         if runs_on_every_rank(facts.sites, call):
             yield Finding(
@@ -31,6 +33,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="save on one rank alone, `if dist.get_rank() == 0:`, and let the others wait at a barrier",
             )
     for load, saved in read_too_early(facts.sites):
+        if owned_around(load.file):
+            continue
         yield Finding(
             "The other ranks read this file while one may still write it: nothing makes them wait",
             load.place.location,
@@ -73,11 +77,28 @@ def _depends(call: Call, name: ast.Name) -> bool:
 
 def _differs(call: Call, node: ast.expr) -> bool:
     """Whether the rank is named in an expression; on which device a model was put makes no difference."""
+    if isinstance(node, ast.IfExp):
+        return any(_differs(call, part) for part in (node.test, node.body, node.orelse))
     while isinstance(node, ast.Call):
-        if call.file.resolve(node.func, call.context) == DDP and node.args:
+        if node.args and (call.file.resolve(node.func, call.context) == DDP or _wraps(call, node)):
             node = node.args[0]
         elif isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda"):
             node = node.func.value
         else:
             break
     return mentions_rank(node)
+
+
+def _wraps(call: Call, node: ast.Call) -> bool:
+    """`distribute(model, rank)`: a function of the project that gives back what it was given first, within DDP."""
+    function = call.file.resolve(node.func, call.context)
+    if not isinstance(function, Function) or function.cls is not None:
+        return False
+    first = [arg.arg for arg in function.node.args.args[:1]]
+    answers = [source(function.file, each, function.inner)[0] for each in returns(function)]
+    wrapped = [
+        each.args[0] if isinstance(each, ast.Call) and function.file.resolve(each.func, function.inner) == DDP else each
+        for each in answers
+        if not isinstance(each, ast.Call) or each.args
+    ]
+    return bool(answers) and len(wrapped) == len(answers) and all(last_name(each) in first for each in wrapped)

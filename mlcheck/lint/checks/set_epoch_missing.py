@@ -14,9 +14,10 @@ from mlcheck.lint.sites.data.epoch_samplers import heirs, shuffles
 from mlcheck.lint.sites.data.gone_over import trained_again
 from mlcheck.lint.sites.data.loaders import LOADER, loaders
 from mlcheck.lint.sites.data.one_pass import gone_over_once
+from mlcheck.lint.sites.frameworks import owned_around
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.origins import Origin, callers, origins
-from mlcheck.lint.sites.ranks import is_for_evaluation, owned
+from mlcheck.lint.sites.ranks import is_for_evaluation
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "distributed sampler"
@@ -37,7 +38,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     calls = [*facts.sites.calls(_SAMPLER), *_picked(facts.sites), *facts.sites.once(heirs)]
     facts.sites.seen["distributed sampler"] = len(calls)
     texts = [file.text for file in facts.sites.files.values()]
-    if not calls or facts.sites.once(owned):
+    calls = [call for call in calls if not owned_around(call.file)]
+    if not calls:
         return
     if not any(_EPOCHS.search(text) for text in texts) and not _goes_over_one_again(facts.sites):
         return

@@ -16,7 +16,7 @@ from mlcheck.lint.sites.layers.first_dimension import MAY_TURN, is_over_first, n
 from mlcheck.lint.sites.layers.implied_dimension import over_samples
 from mlcheck.lint.sites.layers.merged_rows import over_merged_rows
 from mlcheck.lint.sites.layers.modules import module_classes
-from mlcheck.lint.sites.layers.picked_labels import labels_picked_along_other
+from mlcheck.lint.sites.layers.picked_labels import answers_picked_along_other, labels_picked_along_other
 from mlcheck.lint.sites.layers.pooling import pooled_elsewhere
 from mlcheck.lint.sites.layers.routing import named_along_other, picked_along_other
 from mlcheck.lint.sites.layers.stacked import over_samples_of_stack
@@ -70,6 +70,13 @@ def _normalised(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning([".gather("]):
         for softmax, _ in labels_picked_along_other(file):
             yield _finding(softmax.place)
+        for softmax, pick in answers_picked_along_other(file):
+            yield Finding(
+                "This normalises over dimension 0, and of its answer one is picked along dimension 1 for each row",
+                softmax.place.location,
+                help="`dim=-1`: each row adds up to one over what is picked from",
+                related=(file.place(pick, softmax.context).location,),
+            )
     for softmax, pick in chain(picked, named):
         yield Finding(
             "This normalises over dimension 0, and the largest are then picked along another: rows are not comparable",

@@ -10,6 +10,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_length, is_name, last_name, own_nodes, reads_of, walk
 from mlcheck.lint.sites import Class, Context, File, Function
+from mlcheck.lint.sites.data.judged_by_training import judged_by_training
 from mlcheck.lint.sites.data.other_split import iterators_of_other_split, loaders_of_other_split
 from mlcheck.lint.sites.data.split_pairs import alike, attribute_pairs, loops_over
 from mlcheck.lint.values import split_of_name
@@ -42,6 +43,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                 f"`{mixed.loader}` goes through `{mixed.data}`, and nothing here goes through `{mixed.unread}`",
                 mixed.place.location,
                 help=f"`{mixed.unread}` belongs here",
+            )
+        for judged in judged_by_training(file):
+            yield Finding(
+                f"This evaluation goes over `{judged.over}`, and nothing goes over `{judged.unread}`",
+                judged.place.location,
+                help=f"`{judged.unread}` belongs here",
             )
         for node, context in file.scopes():
             for unread, other in _pairs(_Scope(file, node, context)):

@@ -50,3 +50,9 @@ def _make_sure(m: Machine, mark: int) -> None:
 def assumed(m: Machine) -> frozenset[Hashable]:
     """All conditions that this path takes for decided."""
     return frozenset(cell[1] for cell in m.store.changed(0, "if") if m.store.get(cell) is not None)
+
+
+def decided(m: Machine) -> frozenset[Hashable]:
+    """The same conditions, and which way each of them went."""
+    cells = ((cell[1], m.store.get(cell)) for cell in m.store.changed(0, "if"))
+    return frozenset((key, holds) for key, holds in cells if holds is not None)

@@ -107,6 +107,11 @@ def sketches(file: File, defined: Set[str]) -> dict[ast.AST, Sketch]:
                 if handed:
                     sketch.calls.update(handed)
                     sketch.hands_on = True
+    for value, context in file.walk.returned:
+        given = _given_back(file, value, defined)
+        for sketch in _around(context, found, around) if given else ():
+            sketch.calls |= given
+            sketch.telling = True
     for assigned in file.walk.attributes:
         if assigned.target.attr in _STATES:
             for sketch in _around(assigned.context, found, around):
@@ -138,6 +143,14 @@ def _handed(call: ast.Call, defined: Set[str]) -> list[str]:
     if call.keywords:
         names += [last_name(each.value) for each in call.keywords]
     return [name for name in names if name in defined]
+
+
+def _given_back(file: File, value: ast.expr, defined: Set[str]) -> set[str]:
+    """The classes and functions of the program that a function chooses for its caller, who then calls one."""
+    name = last_name(value)
+    if name in defined:
+        return {name}
+    return {each for each, names in file.walk.aliases.items() if name in names and each in defined}
 
 
 def _idle_lines(text: str) -> list[int]:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from mlcheck.lint.facts import Backward, Forward, Grads, Place, Step
 from mlcheck.lint.interpret import guards
-from mlcheck.lint.interpret.certainty import always
+from mlcheck.lint.interpret.certainty import always, decided
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.pytorch import cuts, freezing, graph, holding, keeping, left_out, mixing, modes, scaling, snapshots
 from mlcheck.lint.pytorch.library_names import OPTIMIZER_LIBRARIES
@@ -221,7 +221,7 @@ def step(m: Machine, node: ast.AST, optimizer: Value, clears: bool = False, scal
     found = guards.held(m, key)
     name = (m.store.get(("name", key)) or "") if isinstance(optimizer, Object) else getattr(optimizer, "name", "")
     scaling = guards.possible(m, m.store.get(("scaling",)) or _UNKNOWN)
-    m.facts.steps.append(Step(place, name, found, m.now(), key, scaling, scaler, always(m)))
+    m.facts.steps.append(Step(place, name, found, m.now(), key, scaling, scaler, always(m), decided(m)))
     m.store.set(("stepped", key), True)
     _taught(m, key, found)
     snapshots.stepped(m, key)

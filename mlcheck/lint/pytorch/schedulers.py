@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
-from mlcheck.lint.interpret.certainty import always
+from mlcheck.lint.interpret.certainty import always, decided
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import ClassInfo
 from mlcheck.lint.pytorch import gradients
@@ -53,7 +53,7 @@ def call(
     if name == "step":
         stepped = any(_may_have_stepped(m, one) for one in scheduler.optimizers)
         given, everywhere = len(args) + len(kwargs), always(m, 0)
-        step = SchedulerStep(m.place(node), scheduler, given, m.now(), everywhere, always(m), stepped)
+        step = SchedulerStep(m.place(node), scheduler, given, m.now(), everywhere, always(m), stepped, decided(m))
         m.facts.training.scheduler_steps.append(step)
     return m.symbol()
 

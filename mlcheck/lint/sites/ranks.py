@@ -23,19 +23,6 @@ _RANK = pattern(r"rank|main_process|is_(?:main|master|chief|leader|zero|primary)
 _SEVERAL = pattern(r"world_size(?:\(\))? (?:!=|>) 1\b")
 _DISTRIBUTED = pattern(r"distributed|(?:^|_)(?:ddp|dist|multi_?gpu|parallel)(?:_|$)", re.IGNORECASE)
 _ONE = pattern(r"rank|main|master|chief|leader|primary", re.IGNORECASE)
-_OWNERS: tuple[str, ...] = (
-    "lightning",
-    "pytorch_lightning",
-    "accelerate",
-    "deepspeed",
-    "ignite",
-    "determined",
-    "horovod",
-    "composer",
-)
-_OWNERS += ("ray", "catalyst", "fastai", "mmcv", "mmengine", "fairseq", "megatron", "colossalai")
-_IMPORTED = pattern(rf"^[ \t]*(?:from|import)\s+(?:{'|'.join(_OWNERS)})\b", re.MULTILINE)
-_TRAINER = pattern(r"\bTrainer\(\s*model=")
 _DEPTH = 4
 
 
@@ -50,13 +37,6 @@ def _is_alone(file: File) -> bool:
     """Whether every process group that a file starts has one process: `init_process_group(..., world_size=1)`."""
     groups = file.calls("init_process_group")
     return bool(groups) and all(group.constant("world_size", 3) == 1 for group in groups)
-
-
-def owned(sites: Sites) -> bool:
-    """Whether a framework that places samplers and guards itself has a hand in the program; `sites.once(owned)`."""
-    if any(_IMPORTED.search(file.text) for file in sites.mentioning(_OWNERS, tests=True)):
-        return True
-    return any(_TRAINER.search(file.text) for file in sites.mentioning(["Trainer("], tests=True))
 
 
 def names_of_choice(call: Call) -> tuple[str, ...]:

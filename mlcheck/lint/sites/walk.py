@@ -18,7 +18,7 @@ class Walk:
     """What one walk over a tree recorded. `calls` go by the last part of the callee's name, in textual order.
 
     `statements` are the expressions that are statements by themselves, `bare` the attributes among them; `tests` are
-    the conditions of branches, loops and comprehensions.
+    the conditions of branches, loops and comprehensions; `returned` are the names that functions give back.
     """
 
     def __init__(self, tree: ast.Module) -> None:
@@ -37,6 +37,7 @@ class Walk:
         self.statements: list[ast.expr] = []
         self.loops: list[tuple[ast.For | ast.While, Context]] = []
         self.tests: list[tuple[ast.expr, Context]] = []
+        self.returned: list[tuple[ast.expr, Context]] = []
         self.asserted: list[tuple[ast.expr, Context]] = []
         self.stack: list[tuple[ast.AST, Context]] = []
 

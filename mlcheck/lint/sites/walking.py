@@ -186,6 +186,12 @@ def _assertion(record: Walk, node: ast.Assert, context: Context) -> None:
     record.push_one(node.test, context)
 
 
+def _return(record: Walk, node: ast.Return, context: Context) -> None:
+    if isinstance(node.value, ast.Name | ast.Attribute):
+        record.returned.append((node.value, context))
+    record.push_one(node.value, context)
+
+
 _HANDLERS: dict[type, Callable[..., None]] = by_kind(
     {
         ast.Assign: _assign,
@@ -199,6 +205,7 @@ _HANDLERS: dict[type, Callable[..., None]] = by_kind(
         ast.AsyncFor: _loop,
         ast.While: _loop,
         ast.If: _branch,
+        ast.Return: _return,
         ast.IfExp: _choice,
         ast.With: _with,
         ast.AsyncWith: _with,

@@ -12,6 +12,7 @@ from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Function
 from mlcheck.lint.values import split_of_name
 
+_DRAWN = ("dataset", "sampler", "batch_sampler")
 _SPLITS = ("train", "val", "valid", "validation", "test", "eval", "dev")
 
 
@@ -34,8 +35,8 @@ def loaders_of_other_split(file: File) -> Iterator[OtherSplit]:
         for name in loaders:
             for data in _made_of(scope, name):
                 split = split_of_name(name)
-                siblings = [other for other in bound if _stem(other) == _stem(data) and split_of_name(other) == split]
-                mixed = split_of_name(data) in ("", split) or not _stem(data) or len(siblings) != 1
+                siblings = [other for other in bound if stem(other) == stem(data) and split_of_name(other) == split]
+                mixed = split_of_name(data) in ("", split) or not stem(data) or len(siblings) != 1
                 if split and not mixed and not _is_part(scope, data) and not _is_read(file, scope, siblings[0]):
                     place = file.place(_call_of(scope, name, data), context)
                     yield OtherSplit(name, data, siblings[0], place)
@@ -71,7 +72,7 @@ def _is_sibling(node: ast.AST, data: ast.Name | ast.Attribute, split: str) -> bo
     """`self.test_loader` of `self.train_loader`."""
     if type(node) is not type(data) or split_of_name(last_name(node)) != split:
         return False
-    if _stem(last_name(node)) != _stem(last_name(data)) or not _stem(last_name(data)):
+    if stem(last_name(node)) != stem(last_name(data)) or not stem(last_name(data)):
         return False
     return isinstance(node, ast.Name) or ast.unparse(getattr(node, "value", node)) == ast.unparse(
         getattr(data, "value", data)
@@ -101,12 +102,12 @@ def _is_part(scope: ast.AST, name: str) -> bool:
 
 
 def _made_of(scope: ast.AST, name: str) -> list[str]:
-    """The names of the data that a loader is made of, where it is made once."""
+    """The names of the data that a loader is made of, where it is made once, and of what draws from it."""
     lines = _assignments(scope, name)
     call = lines[0].value if len(lines) == 1 else None
     if not isinstance(call, ast.Call) or not _is_loader(call):
         return []
-    given = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "dataset")]
+    given = [*call.args[:1], *(word.value for word in call.keywords if word.arg in _DRAWN)]
     return [node.id for node in given if isinstance(node, ast.Name)]
 
 
@@ -119,7 +120,7 @@ def _call_of(scope: ast.AST, name: str, data: str) -> ast.AST:
     return next(node for node in walk(value) if isinstance(node, ast.Name) and node.id == data)
 
 
-def _stem(name: str) -> str:
+def stem(name: str) -> str:
     """`_dataset` of `val_dataset`."""
     words = name.lower().split("_")
     rest = [word for word in words if word not in _SPLITS]

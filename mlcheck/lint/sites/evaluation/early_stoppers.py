@@ -1,4 +1,4 @@
-"""Objects that stop training: which scores they take for better, and what they are told."""
+"""Objects that stop training or keep the best model: which scores they take for better, and what they are told."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.project import Sites
 
 _WAITS = pattern(r"counter|patience|wait|bad|stop|no_improve|stale", re.IGNORECASE)
+_SAVES = pattern(r"save|checkpoint|state_dict|deepcopy", re.IGNORECASE)
+_OWN_NAME = pattern(r"save|checkpoint|best|early|stop", re.IGNORECASE)
 _MARGIN = pattern(r"delta|margin|eps|tol|thresh", re.IGNORECASE)
 
 
@@ -29,19 +31,37 @@ class Told(NamedTuple):
 
 
 def told_scores(sites: Sites) -> Iterator[Told]:
-    """`stopper(loss, model)`, of a class that keeps the best score of its calls and counts those without a better."""
+    """`stopper(loss, model)`, of a class that keeps the best score of its calls and counts those without a better.
+
+    `keeper.save(model, loss)` too, of one that saves a model with each score that is better.
+    """
     for file in sites.mentioning(["best"]):
         for method in file.functions:
             if method.cls is None or method.name == "__init__" or "best" not in method.text:
                 continue
             for compared, name, wanted in _choices(method):
                 position = list(method.parameters).index(name) - 1
-                for call in callers(sites, method):
+                for call in (*callers(sites, method), *_by_name(sites, method)):
                     given = call.argument(name, position)
                     if given is not None:
                         made = source(call.file, given, call.context)[0]
                         score = made if isinstance(made, ast.Name | ast.Attribute | ast.Subscript) else given
                         yield Told(call, score, wanted, compared, method)
+
+
+def _by_name(sites: Sites, method: Function) -> Iterator[Call]:
+    """The calls of a method whose name is its own in the program, of objects that came in as arguments."""
+    files = list(sites.mentioning([method.name])) if _OWN_NAME.search(method.name) else []
+    namesakes = [each for file in files for each in file.functions if each.name == method.name]
+    for call in (call for file in files for call in file.calls(method.name) if namesakes == [method]):
+        func, names = call.node.func, {word.arg for word in call.node.keywords}
+        owner = func.value if isinstance(func, ast.Attribute) else None
+        if not isinstance(owner, ast.Name) or call.file.resolve(func, call.context) is not None:
+            continue
+        bound = [binding.kind for binding in call.file.bindings(owner.id, call.context)]
+        fits = len(call.node.args) < len(method.parameters) and names <= set(method.parameters)
+        if bound == ["param"] and fits:
+            yield call
 
 
 def _choices(method: Function) -> Iterator[tuple[ast.Compare, str, str]]:
@@ -68,7 +88,8 @@ def _choice(method: Function, node: ast.If, compare: ast.Compare) -> Iterator[tu
             continue
         otherwise = node.orelse or _rest(method, node)
         better, worse = (_keeps(arm, kept, score.id) for arm in (node.body, otherwise))
-        if better != worse and any(map(_waits, otherwise if better else node.body)):
+        chosen, other = (node.body, otherwise) if better else (otherwise, node.body)
+        if better != worse and (any(map(_waits, other)) or any(map(_saves, chosen))):
             yield compare, score.id, "higher" if higher == better else "lower"
 
 
@@ -109,3 +130,8 @@ def _pairs(line: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
 def _waits(line: ast.stmt) -> bool:
     """`self.counter += 1`."""
     return any(isinstance(n, ast.AugAssign) and _WAITS.search(ast.unparse(n.target)) for n in walk(line))
+
+
+def _saves(line: ast.stmt) -> bool:
+    """`torch.save(model.state_dict(), path)`."""
+    return any(isinstance(n, ast.Call) and _SAVES.search(ast.unparse(n.func)) for n in walk(line))

@@ -1,4 +1,4 @@
-"""Losses written by hand: each sample's label is picked from probabilities that add up over the samples."""
+"""What is picked for each sample, from probabilities that add up over the samples."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Iterator
 
 from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.first_dimension import is_over_first
-from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.model import Call, Class
+from mlcheck.lint.sites.origins import returns
+from mlcheck.lint.sites.scopes import Context
 
+_LAYERS = ("torch.nn.Softmax", "torch.nn.LogSoftmax")
 _SOFTMAXES = ("softmax", "log_softmax")
 _SHAPED = ("unsqueeze", "view", "reshape", "long", "to", "contiguous")
 _LABELS = frozenset(["target", "targets", "label", "labels", "y", "gt", "y_true"])
@@ -33,3 +37,36 @@ def labels_picked_along_other(file: File) -> Iterator[tuple[Call, ast.Call]]:
         names = {node.id for node in walk(made) if isinstance(node, ast.Name)}
         if len(others) == 1 and names & set(function.parameters) and is_over_first(softmax):
             yield softmax, pick.node
+
+
+def answers_picked_along_other(file: File) -> Iterator[tuple[Call, ast.Call]]:
+    """`policy(states).gather(1, actions)`, of a model that ends with a softmax over dimension 0."""
+    for pick in file.calls("gather"):
+        if pick.owner is None or pick.constant("dim", 0) not in (1, -1):
+            continue
+        asked, context = source(file, pick.owner, pick.context)
+        softmax = _last_of(file, asked.func, context) if isinstance(asked, ast.Call) else None
+        if softmax is not None and is_over_first(softmax):
+            yield softmax, pick.node
+
+
+def _last_of(file: File, model: ast.expr, context: Context) -> Call | None:
+    """The softmax that a model ends with: an `nn.Sequential`, or an object of a module class of the project."""
+    function = file.function_around(context)
+    name = own_attribute(model, function)
+    sets = function.cls.attribute(name) if function is not None and function.cls is not None else []
+    if len(sets) == 1 and sets[0][1].value is not None:
+        file, model, context = sets[0][0].file, sets[0][1].value, sets[0][1].context
+    made, context = source(file, model, context)
+    named = file.resolve(made.func, context) if isinstance(made, ast.Call) else None
+    if isinstance(made, ast.Call) and named == "torch.nn.Sequential" and made.args:
+        last = made.args[-1]
+        of_torch = isinstance(last, ast.Call) and file.called(last, context) in _LAYERS
+        return Call(file, last, context) if of_torch and isinstance(last, ast.Call) else None
+    forward = named.find("forward") if isinstance(named, Class) else None
+    answers = list(returns(forward)) if forward is not None else []
+    if forward is None or len(answers) != 1:
+        return None
+    answer, where = source(forward.file, answers[0], forward.inner)
+    computed = isinstance(answer, ast.Call) and last_name(answer.func) in _SOFTMAXES
+    return Call(forward.file, answer, where) if computed and isinstance(answer, ast.Call) else None

@@ -11,7 +11,8 @@ from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.scopes import Context
 
-_BATCH_FIRST = {"torch.nn.LSTM": 4, "torch.nn.GRU": 4, "torch.nn.RNN": 5}
+RECURRENT = {"torch.nn.LSTM": 4, "torch.nn.GRU": 4, "torch.nn.RNN": 5}
+"""The recurrent layers, and the position of `batch_first` in what they are given."""
 _SWAPPED = (["0", "1"], ["1", "0"])
 
 
@@ -24,12 +25,12 @@ class Outputs(NamedTuple):
 
     @property
     def batch_first(self) -> bool | None:
-        told = self.layer.constant("batch_first", _BATCH_FIRST[self.layer.name], default=False)
+        told = self.layer.constant("batch_first", RECURRENT[self.layer.name], default=False)
         return told if isinstance(told, bool) else None
 
     @property
     def both_ways(self) -> bool:
-        return self.layer.constant("bidirectional", _BATCH_FIRST[self.layer.name] + 2, default=False) is True
+        return self.layer.constant("bidirectional", RECURRENT[self.layer.name] + 2, default=False) is True
 
 
 def outputs(file: File, node: ast.expr, context: Context) -> Outputs | None:
@@ -51,7 +52,7 @@ def outputs(file: File, node: ast.expr, context: Context) -> Outputs | None:
         return None
     method, assigned = sets[0]
     made = method.file.called(assigned.value, assigned.context)
-    if made not in _BATCH_FIRST or not isinstance(assigned.value, ast.Call):
+    if made not in RECURRENT or not isinstance(assigned.value, ast.Call):
         return None
     return Outputs(Call(method.file, assigned.value, assigned.context, made), node, context)
 

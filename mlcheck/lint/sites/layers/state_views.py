@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import before_methods
+from mlcheck.lint.nodes import before_methods, walk
+from mlcheck.lint.sites.layers.recurrent import RECURRENT
 from mlcheck.lint.sites.model import Call, Class, Function
+from mlcheck.lint.sites.project import Sites
 
 BATCH_SIZE = pattern(r"(?:batch(?:_?size)?|bsz?|b|B|n|N)|\w+\.(?:size\(0\)|shape\[0\])|len\(\w+\)")
+_TOLD = pattern(r"bidirectional|directions|layers? > 1|layers? != 1")
 _SAME = ("contiguous", "clone", "detach")
 _SEVERAL = (2, 3, 4, 6)
 
@@ -31,16 +34,53 @@ def state_views(layer: Call, attributes: set[str]) -> Iterator[StateView]:
     forward pass hands them to.
     """
     methods = layer.cls.methods.values() if layer.cls is not None else ()
-    several = layer.constant("bidirectional", None, False) is True or layer.constant("num_layers", 2, 1) in _SEVERAL
-    for method in methods if several else ():
-        states = _states(method, attributes)
+    for method in methods if _has_several(layer) is not False else ():
+        states = _states(layer, method, attributes)
         if states and method.cls is not None:
             yield from _views(layer, method, states, stores=1)
             for function, names in _handed_on(method, method.cls, states):
                 yield from _views(layer, function, names, stores=0)
 
 
-def _states(forward: Function, attributes: set[str]) -> set[str]:
+def chosen_layers(sites: Sites) -> Iterator[Call]:
+    """The layers made by a name that stands for one of several: `kind = nn.GRU if gated else nn.RNN`."""
+    for file in sites.mentioning([name.rpartition(".")[2] for name in RECURRENT]):
+        names = {name for last, names in file.walk.aliases.items() if f"torch.nn.{last}" in RECURRENT for name in names}
+        for call in (each for name in names for each in file.calls(name)):
+            bound = file.bindings(call.node.func.id, call.context) if isinstance(call.node.func, ast.Name) else []
+            kinds = {
+                file.resolve(each.value, each.context) if isinstance(each.value, ast.expr) else None for each in bound
+            }
+            named = [kind for kind in kinds if isinstance(kind, str) and kind in RECURRENT]
+            if len(bound) > 1 and len(named) == len(kinds):
+                yield Call(file, call.node, call.context, min(named))
+
+
+def _has_several(layer: Call) -> bool | None:
+    """Whether the layer has more than one layer or direction; None where that is a setting."""
+    number = layer.constant("num_layers", 2, 1)
+    both = layer.constant("bidirectional", RECURRENT[layer.name] + 2, False)
+    if both is True or number in _SEVERAL:
+        return True
+    return False if number == 1 and both is False else None
+
+
+def _is_told(layer: Call, function: Function, node: ast.Call) -> bool:
+    """`if self.bidirectional or self.num_layers > 1:`, and what is done then; or a width of so many layers."""
+    number = layer.argument("num_layers", 2)
+    width = " ".join(map(ast.unparse, node.args[1:]))
+    if number is not None and not isinstance(number, ast.Constant) and f"{ast.unparse(number)}" in width.split():
+        return True
+    for test in (each for each in function.nodes if isinstance(each, ast.If)):
+        if any(node is part for line in test.body for part in walk(line)):
+            text = ast.unparse(test.test)
+            if _TOLD.search(text) and "not " not in text:
+                return True
+    return False
+
+
+def _states(layer: Call, forward: Function, attributes: set[str]) -> set[str]:
+    """As they are written: `h`, and `state[0]` of the pair that an LSTM returns."""
     found = set[str]()
     for node in forward.nodes:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
@@ -48,7 +88,9 @@ def _states(forward: Function, attributes: set[str]) -> set[str]:
             if ast.unparse(node.value.func) in attributes and isinstance(target, ast.Tuple) and len(target.elts) == 2:
                 second = target.elts[1]
                 parts = second.elts if isinstance(second, ast.Tuple) else [second]
-                found |= {part.id for part in parts if isinstance(part, ast.Name)}
+                names = {part.id for part in parts if isinstance(part, ast.Name)}
+                pair = layer.name == "torch.nn.LSTM" and isinstance(second, ast.Name)
+                found |= {f"{name}[{number}]" for name in names for number in (0, 1)} if pair else names
     return found
 
 
@@ -59,7 +101,7 @@ def _handed_on(forward: Function, cls: Class, states: set[str]) -> Iterator[tupl
         method = cls.methods.get(node.func.attr) if ast.unparse(node.func.value) == "self" else None
         if method is not None and method is not forward:
             given = zip(list(method.parameters)[1:], node.args, strict=False)
-            yield method, {name for name, value in given if isinstance(value, ast.Name) and value.id in states}
+            yield method, {name for name, value in given if ast.unparse(value) in states}
 
 
 def _views(layer: Call, function: Function, states: set[str], stores: int) -> Iterator[StateView]:
@@ -70,10 +112,18 @@ def _views(layer: Call, function: Function, states: set[str], stores: int) -> It
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or len(node.args) < 2:
             continue
         owner = _whole(node.func.value)
-        if node.func.attr not in ("view", "reshape") or not isinstance(owner, ast.Name) or owner.id not in states:
+        root = owner.value if isinstance(owner, ast.Subscript) else owner
+        if (
+            node.func.attr not in ("view", "reshape")
+            or ast.unparse(owner) not in states
+            or not isinstance(root, ast.Name)
+        ):
             continue
-        above = [name for name in names if name.id == owner.id and name.lineno < node.lineno]
-        if len(above) == stores and (_by_rows(node, owner.id, layer) or _by_width(node, layer)):
+        above = [name for name in names if name.id == root.id and name.lineno < node.lineno]
+        told = _is_told(layer, function, node)
+        if not told and _has_several(layer) is None:
+            continue
+        if len(above) == stores and (_by_rows(node, ast.unparse(owner), layer, told) or _by_width(node, layer)):
             text = ast.unparse(node.func.value)
             yield StateView(function, node, text, ", ".join(map(ast.unparse, node.args)))
 
@@ -94,12 +144,12 @@ def _whole(node: ast.expr) -> ast.expr:
     return node
 
 
-def _by_rows(node: ast.Call, owner: str, layer: Call) -> bool:
-    """`h.view(batch, -1)`, `h.view(batch, 2 * hidden)`."""
+def _by_rows(node: ast.Call, owner: str, layer: Call, told: bool) -> bool:
+    """`h.view(batch, -1)`, `h.view(batch, 2 * hidden)`; any width where it is told that there are several."""
     rows, width, *rest = node.args
     own = (f"{owner}.size(1)", f"{owner}.shape[1]")
     of_batch = ast.unparse(rows) in own or BATCH_SIZE.fullmatch(ast.unparse(rows)) is not None
-    return of_batch and not rest and (ast.unparse(width) == "-1" or _is_wider(width, layer))
+    return of_batch and not rest and (told or ast.unparse(width) == "-1" or _is_wider(width, layer))
 
 
 def _by_width(node: ast.Call, layer: Call) -> bool:

@@ -102,15 +102,16 @@ def _grows_for_ever(cls: Class, name: str) -> bool:
 
 
 def _differentiated(line: ast.stmt) -> str:
-    """`loss` of `loss.backward()` and `scaler.scale(loss).backward()`, which free the graph."""
+    """`loss` of `loss.backward()` and `scaler.scale(loss).backward()`, which free the graph; `losses[-1]` too."""
     owner = _goes_back_from(line)
-    return owner.id if isinstance(owner, ast.Name) else ""
+    last = isinstance(owner, ast.Subscript) and isinstance(owner.value, ast.Name) and ast.unparse(owner.slice) == "-1"
+    return ast.unparse(owner) if owner is not None and (last or isinstance(owner, ast.Name)) else ""
 
 
 def _holder(line: ast.stmt) -> str:
     """`output` of `output["loss"].backward()` and `output.loss.backward()`."""
     owner = _goes_back_from(line)
-    held = owner.value if isinstance(owner, ast.Attribute | ast.Subscript) else None
+    held = owner.value if isinstance(owner, ast.Attribute | ast.Subscript) and not _differentiated(line) else None
     return held.id if isinstance(held, ast.Name) and held.id != "self" else ""
 
 
@@ -131,12 +132,17 @@ def _goes_back_from(line: ast.stmt) -> ast.expr | None:
 
 
 def _added(line: ast.stmt) -> tuple[str, str]:
-    """`total` and `loss` of `total += loss`, `total = total + loss * len(x)`, `losses.append(loss)`; or ""."""
+    """`total` and `loss` of `total += loss`, `total = total + loss * len(x)`, `losses.append(loss)`; or "".
+
+    What is put into a list as it is computed goes by its place there, `losses[-1]`.
+    """
     match line:
         case ast.Expr(
             value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[ast.Name(id=loss)])
         ):
             return name, loss
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[ast.Call()])):
+            return name, f"{name}[-1]"
         case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=value):
             return name, _scaled(value)
         case ast.Assign(
