@@ -64,6 +64,12 @@ def origins(file: File, node: ast.expr, context: Context, entered: Entered | Non
     return found
 
 
+def sole(file: File, node: ast.expr, context: Context) -> Origin | None:
+    """The one expression that the value of `node` comes from, through functions too; None where it may be others."""
+    found = origins(file, node, context)
+    return found[0] if len(found) == 1 else None
+
+
 def _step(origin: Origin) -> Iterator[Origin]:
     """One step back; nothing where the expression is an origin itself."""
     file, node, context, item, entered = origin
