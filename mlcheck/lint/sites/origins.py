@@ -64,9 +64,9 @@ def origins(file: File, node: ast.expr, context: Context, entered: Entered | Non
     return found
 
 
-def sole(file: File, node: ast.expr, context: Context) -> Origin | None:
+def sole(file: File, node: ast.expr, context: Context, entered: Entered | None = None) -> Origin | None:
     """The one expression that the value of `node` comes from, through functions too; None where it may be others."""
-    found = origins(file, node, context)
+    found = origins(file, node, context, entered)
     return found[0] if len(found) == 1 else None
 
 
