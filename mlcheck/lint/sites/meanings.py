@@ -124,10 +124,23 @@ def _of_annotated(file: File, binding: Binding, name: str, depth: int) -> Named:
     return found
 
 
+def _of_class_method(file: File, binding: Binding) -> Named:
+    """The class that `cls` is, in a class method of one that nothing is derived from."""
+    method = file.function_around(binding.context)
+    if method is None or method.cls is None or not isinstance(binding.node, ast.arg):
+        return None
+    told = any(is_name(each, "classmethod") for each in method.node.decorator_list)
+    first = next(iter(method.parameters), "") == binding.node.arg
+    cls = method.cls
+    return cls if told and first and not any(cls in other.line[1:] for other in file.sites.classes) else None
+
+
 def meaning_of(file: File, binding: Binding, depth: int = _DEPTH) -> Named:
     """What one binding makes of its name."""
     if binding.kind in ("def", "class"):
         return file.definitions.get(binding.node)
+    if binding.kind == "param":
+        return _of_class_method(file, binding)
     if binding.kind == "value" and isinstance(binding.value, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
         return file.resolve(binding.value, binding.context, depth - 1)
     if binding.kind == "import" and isinstance(binding.value, ast.alias):

@@ -230,4 +230,8 @@ def _by_meaning(asked: tuple[Sites, str]) -> dict[Function | Class, list[Call]]:
             named = file.resolve(call.node.func, call.context)
             if isinstance(named, Function | Class):
                 found.setdefault(named, []).append(call)
+        for call in file.calls("cls") if f"class {name}" in file.text else ():
+            named = file.resolve(call.node.func, call.context)
+            if isinstance(named, Class) and named.name == name:
+                found.setdefault(named, []).append(call)
     return found
