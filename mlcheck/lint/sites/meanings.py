@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mlcheck.lint.nodes import is_name
 from mlcheck.lint.sites.model import OPEN, Class, Named, ProjectModule
+from mlcheck.lint.sites.objects import method_of_object
 from mlcheck.lint.sites.scopes import Binding, Context
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def resolved(file: File, node: ast.AST | None, context: Context, depth: int = _D
             return file.sites.member(owner, node.attr, depth)
         if isinstance(owner, Class):
             return owner.find(node.attr)
-        return _method(file, node, context) or _of_instance(file, node, context, depth)
+        return _method(file, node, context) or method_of_object(file, node, context, depth)
     if isinstance(node, ast.Subscript | ast.Call):
         return _looked_up(file, node, context, depth - 1) if depth > 0 else None
     if not isinstance(node, ast.Name) or depth <= 0:
@@ -81,47 +82,6 @@ def _method(file: File, node: ast.Attribute, context: Context) -> Named:
     if function is not None and is_name(node.value, function.receiver):
         return function.cls.find(node.attr) if function.cls else None
     return None
-
-
-def _of_instance(file: File, node: ast.Attribute, context: Context, depth: int) -> Named:
-    """`engine.fit`, where `engine` is made once, of a class of the project, or told to be one; `Engine(...).fit`.
-
-    So for `self.engine.fit`.
-    """
-    made: ast.AST | None = node.value
-    if isinstance(made, ast.Name) and depth > 0:
-        bindings = file.bindings(made.id, context)
-        if len(bindings) == 1 and bindings[0].kind == "param":
-            return _of_annotated(file, bindings[0], node.attr, depth)
-        binding = bindings[0] if len(bindings) == 1 and bindings[0].kind in ("value", "item") else None
-        made, context = (binding.value, binding.context) if binding is not None else (None, context)
-        if binding is not None and isinstance(made, ast.Tuple | ast.List) and 0 <= binding.item < len(made.elts):
-            made = made.elts[binding.item]
-    elif isinstance(made, ast.Attribute):
-        made, context = _kept(file, made, context)
-    if not isinstance(made, ast.Call) or depth <= 0:
-        return None
-    cls = file.resolve(made.func, context, depth - 1)
-    return cls.find(node.attr) if isinstance(cls, Class) else None
-
-
-def _kept(file: File, node: ast.Attribute, context: Context) -> tuple[ast.AST | None, Context]:
-    """What `self.saver` is given, by one assignment in all its class."""
-    method = file.method_around(context)
-    if method is None or method.cls is None or not is_name(node.value, method.receiver):
-        return None, context
-    sets = method.cls.attribute(node.attr)
-    return (sets[0][1].value, sets[0][1].context) if len(sets) == 1 and sets[0][0].file is file else (None, context)
-
-
-def _of_annotated(file: File, binding: Binding, name: str, depth: int) -> Named:
-    """The method of `def run(engine: Engine)`, where no class derived from that has its own."""
-    told = binding.node.annotation if isinstance(binding.node, ast.arg) else None
-    cls = file.resolve(told, binding.context, depth - 1) if isinstance(told, ast.Name | ast.Attribute) else None
-    found = cls.find(name) if isinstance(cls, Class) else None
-    if found is None or any(cls in other.line[1:] and name in other.methods for other in file.sites.classes):
-        return None
-    return found
 
 
 def _of_class_method(file: File, binding: Binding) -> Named:
