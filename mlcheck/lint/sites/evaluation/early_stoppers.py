@@ -1,4 +1,4 @@
-"""Objects that stop training: which scores they take for better, and what they are told."""
+"""Objects that stop training or keep the best model: which scores they take for better, and what they are told."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import is_attribute, is_name, walk
+from mlcheck.lint.nodes import is_attribute, is_name, last_name, walk
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.project import Sites
 
 _WAITS = pattern(r"counter|patience|wait|bad|stop|no_improve|stale", re.IGNORECASE)
+_SAVES = pattern(r"save|state_dict|deepcopy|checkpoint", re.IGNORECASE)
 _MARGIN = pattern(r"delta|margin|eps|tol|thresh", re.IGNORECASE)
 
 
@@ -29,7 +30,7 @@ class Told(NamedTuple):
 
 
 def told_scores(sites: Sites) -> Iterator[Told]:
-    """`stopper(loss, model)`, of a class that keeps the best score of its calls and counts those without a better."""
+    """`stopper(loss, model)`, of a class that keeps the best score of its calls, and the model or the number of worse ones."""
     for file in sites.mentioning(["best"]):
         for method in file.functions:
             if method.cls is None or method.name == "__init__" or "best" not in method.text:
@@ -68,7 +69,8 @@ def _choice(method: Function, node: ast.If, compare: ast.Compare) -> Iterator[tu
             continue
         otherwise = node.orelse or _rest(method, node)
         better, worse = (_keeps(arm, kept, score.id) for arm in (node.body, otherwise))
-        if better != worse and any(map(_waits, otherwise if better else node.body)):
+        taken, left = (node.body, otherwise) if better else (otherwise, node.body)
+        if better != worse and (any(map(_waits, left)) or any(map(_saves, taken))):
             yield compare, score.id, "higher" if higher == better else "lower"
 
 
@@ -104,6 +106,12 @@ def _pairs(line: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield from zip(target.elts, line.value.elts, strict=False)
         else:
             yield target, line.value
+
+
+def _saves(line: ast.stmt) -> bool:
+    """`torch.save(model.state_dict(), self.path)`, `self.weights = copy.deepcopy(model)`."""
+    calls = (node for node in walk(line) if isinstance(node, ast.Call))
+    return any(_SAVES.search(last_name(call.func)) for call in calls)
 
 
 def _waits(line: ast.stmt) -> bool:
