@@ -16,6 +16,6 @@ def check(facts: Facts) -> Iterator[Finding]:
         facts.sites.seen[LOOKS_AT] += 1
         yield Finding(
             f"`{apart.step}` moves {apart.moved} by a draw of its own: picture and mask no longer lie on each other",
-            apart.call.place.location,
+            apart.place.location,
             help="draw once for both: the transforms of `torchvision.transforms.v2` take picture and mask together",
         )
