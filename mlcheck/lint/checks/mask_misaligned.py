@@ -7,7 +7,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.data.mask_transforms import moved_apart
 
 LOOKS_AT = "mask that is moved by a draw"
-WORDS = ("__getitem__", "VOCSegmentation", "Cityscapes", "SBDataset")
+WORDS = ("__getitem__", "flip", "rot90", "VOCSegmentation", "Cityscapes", "SBDataset")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

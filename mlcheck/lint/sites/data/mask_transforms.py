@@ -35,11 +35,11 @@ class Apart(NamedTuple):
 
 def moved_apart(sites: Sites) -> Iterator[Apart]:
     """`image = flip(image)`, `mask = flip(mask)`: each by its own draw."""
-    for file in sites.mentioning(["__getitem__"]):
-        for function in file.functions if "orch" in file.text else ():
+    for file in sites.mentioning(["__getitem__", "flip(", "fliplr", "flipud", "rot90"]) if sites.uses_torch else ():
+        for function in file.functions:
             if not MASK.search(function.text.lower()) or _SEEDED.search(function.text):
                 continue
-            if function.name == "__getitem__":
+            if function.name == "__getitem__" and "orch" in file.text:
                 yield from _by_transforms(function)
             if function.name == "__getitem__" or _takes_both(function):
                 yield from _by_hand(function)
