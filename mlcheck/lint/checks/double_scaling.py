@@ -18,6 +18,14 @@ WORDS = ("DataLoader", "ToTensor", "to_tensor")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    told = set()
+    for place, scaled in (*_by_loaders(facts), *scaled_again(facts.sites)):
+        if place.spot not in told:
+            told.add(place.spot)
+            yield _finding(place, scaled)
+
+
+def _by_loaders(facts: Facts) -> Iterator[tuple[Place, Place]]:
     for loader in facts.sites.once(loaders):
         for data in loader.data:
             steps = transforms_of(data) or []
@@ -25,8 +33,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if scaled is None or not data.name.startswith("torchvision.datasets."):
                 continue
             for file, node, context in (*_after(steps, scaled), *_in_loops(loader)):
-                yield _finding(file.place(node, context), scaled.file.place(scaled.node, scaled.context))
-    yield from (_finding(*found) for found in scaled_again(facts.sites))
+                yield file.place(node, context), scaled.file.place(scaled.node, scaled.context)
 
 
 def _finding(place: Place, scaled: Place) -> Finding:

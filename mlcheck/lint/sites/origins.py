@@ -133,7 +133,8 @@ def _bound(file: File, binding: Binding, item: int, entered: Entered | None) -> 
             place = (file, function.defined.context) if is_default else (entered.call.file, entered.call.context)
             yield Origin(place[0], value, place[1], -1, None if is_default else entered.outer)
         elif function is not None:
-            yield from given(file.sites, function, binding.node.arg)
+            handed = given(file.sites, function, binding.node.arg)
+            yield from (each._replace(item=item) if each.item < 0 else each for each in handed)
     elif binding.kind == "from":
         named = file.sites.variable(file, binding)
         if named is not None:
