@@ -25,6 +25,12 @@ def latest(file: File, node: ast.Name, context: Context) -> Binding | None:
     return last if bound in around or _holds(bound, node) else None
 
 
+def settled(file: File, node: ast.Name, context: Context) -> Binding | None:
+    """As `latest`, where no line further down may have bound the name by the time that a loop comes round."""
+    below = [found for found in file.bindings(node.id, context) if not _before(found.node, node)]
+    return latest(file, node, context) if not below else None
+
+
 def _holds(block: Context, node: ast.AST) -> bool:
     """Whether a loop or an arm of a branch goes on to the line of a node whose own context is not told."""
     around, line = block.node, getattr(node, "lineno", 0)

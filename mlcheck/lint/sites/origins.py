@@ -11,7 +11,7 @@ from mlcheck.lint.sites.entering import Entered
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.instances import calls_of_instances
 from mlcheck.lint.sites.iteration import handed_through
-from mlcheck.lint.sites.latest import reaching, source
+from mlcheck.lint.sites.latest import reaching, settled
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.records import field, made_of
@@ -66,7 +66,10 @@ def origins(file: File, node: ast.expr, context: Context, entered: Entered | Non
 
 def sole(file: File, node: ast.expr, context: Context, entered: Entered | None = None) -> Origin | None:
     """The one expression that the value of `node` comes from, through functions too; None where it may be others."""
-    found = origins(file, *source(file, node, context), entered)
+    found = origins(file, node, context, entered)
+    last = settled(file, node, context) if len(found) > 1 and isinstance(node, ast.Name) else None
+    if last is not None and isinstance(last.value, ast.expr) and last.kind == "value":
+        found = origins(file, last.value, last.context, entered)  # `scores = hide(scores, mask)`: what they are now
     return found[0] if len(found) == 1 else None
 
 
