@@ -70,7 +70,13 @@ def _gradient(norm: Call) -> Origin | None:
     """What the gradient whose norm this is was asked for; None where it is none, or was given another shape."""
     file, func = norm.file, norm.node.func
     assert isinstance(func, ast.Attribute | ast.Name)
-    given = norm.argument("x" if norm.name.startswith("torch.linalg") else "input", 0) if _is_of_torch(norm) else func.value if isinstance(func, ast.Attribute) else None
+    given = (
+        norm.argument("x" if norm.name.startswith("torch.linalg") else "input", 0)
+        if _is_of_torch(norm)
+        else func.value
+        if isinstance(func, ast.Attribute)
+        else None
+    )
     if given is None or (isinstance(given, ast.Name) and given.id in ("torch", "np")):
         return None
     made = _first_of(sole(file, given, norm.context))

@@ -63,7 +63,11 @@ def _in_forward(cls: Class, forward: Function) -> Iterator[Finding]:
             yield from _pair(cls, forward, node.args[0], node)
     for number, first in enumerate(forward.node.body):
         target = first.targets[0] if isinstance(first, ast.Assign) else None
-        if not isinstance(first, ast.Assign) or not isinstance(first.value, ast.Call) or not isinstance(target, ast.Name):
+        if (
+            not isinstance(first, ast.Assign)
+            or not isinstance(first.value, ast.Call)
+            or not isinstance(target, ast.Name)
+        ):
             continue
         rest = forward.node.body[number + 1 :]
         second = next((line for line in rest if not _only_drops(cls, line, target.id)), None)

@@ -12,7 +12,9 @@ from mlcheck.lint.sites.ranks import DDP, lets_one_rank_in, owned, starts
 
 LOOKS_AT = "distributed model"
 WORDS = ("DistributedDataParallel",)
-_TELLS = pattern(r"broadcast|_sync_module_states|(?:all_reduce|all_gather|scatter)\w*\([^)\n]*(?:\bp\b|param|weight|\.data)")
+_TELLS = pattern(
+    r"broadcast|_sync_module_states|(?:all_reduce|all_gather|scatter)\w*\([^)\n]*(?:\bp\b|param|weight|\.data)"
+)
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -21,7 +21,19 @@ _METRICS = (
     *("mean_absolute_percentage_error", "det_curve"),
 )
 _PREDICTED = frozenset(["pred", "preds", "prediction", "predictions", "predicted", "prob", "probs", "proba", "hat"])
-_PREDICTED |= {"logits", "output", "outputs", "score", "scores", "probabilities", "yhat", "ypred", "guess", "guesses", "guessed"}
+_PREDICTED |= {
+    "logits",
+    "output",
+    "outputs",
+    "score",
+    "scores",
+    "probabilities",
+    "yhat",
+    "ypred",
+    "guess",
+    "guesses",
+    "guessed",
+}
 _CHOOSES = frozenset(["argmax", "sigmoid", "softmax", "predict", "topk", "round"])
 _LABELS = frozenset(["true", "label", "labels", "target", "targets", "gt", "truth", "ytrue", "actual", "truths"])
 _PLAIN = (

@@ -42,8 +42,6 @@ WRAPPERS = frozenset(
         "torch.utils.data.distributed.DistributedSampler",
     ]
 )
-AVERAGED = ("raw", "softmax", "sigmoid")
-"""Kinds of which neighbours may be averaged: what comes of it is of that kind still."""
 
 SAME = frozenset(
     [

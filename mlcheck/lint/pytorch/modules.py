@@ -13,7 +13,6 @@ from mlcheck.lint.interpret.turns import called_in_loop
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.python import decorators
 from mlcheck.lint.pytorch import endings, frameworks, graph, heads, holding, losses, moded, modes, precision, pretrained
-from mlcheck.lint.pytorch.library_names import AVERAGED
 from mlcheck.lint.shapes import recording, sequences
 from mlcheck.lint.shapes import rules as shape_rules
 from mlcheck.lint.sites.layers.hooks import hooked
@@ -46,7 +45,6 @@ _ACTIVATIONS = {
 _PLACED = frozenset(_ACTIVATIONS.values()) - {"tanh"}
 _LINEAR = ("Linear", "Conv", "LazyLinear", "LazyConv", "Bilinear", "Embedding")
 _SAME = ("Identity", "Flatten", "Unflatten", "Dropout", "AlphaDropout", "FeatureAlphaDropout")
-_RESIZES = ("Upsample", "PixelShuffle", "AvgPool", "AdaptiveAvgPool")
 
 
 def call_module(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
@@ -234,10 +232,8 @@ def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST)
         return losses.activated(m, _ACTIVATIONS[name], first, node, split, traces)
     if name.startswith(_LINEAR):
         return Tensor("other" if m.facts.sites.once(hooked) else "raw", m.place(node), split, traces)
-    if name.startswith(_SAME):
+    if name.startswith(_SAME) or (isinstance(first, Tensor) and endings.averages(name, first.kind)):
         return replace(first, shape=None) if isinstance(first, Tensor | Symbol) else first
-    if name.startswith(_RESIZES) and isinstance(first, Tensor) and first.kind in AVERAGED:
-        return replace(first, shape=None)
     if name in ("LSTM", "GRU", "RNN", "MultiheadAttention"):
         recording.sequence(m, module, first, node)
         shape = sequences.steps(module, name, first)

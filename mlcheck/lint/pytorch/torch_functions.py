@@ -8,8 +8,19 @@ from mlcheck.core.dataclasses import replace
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.pytorch import bounds, cuts, distributions, grad_modes, gradients, graph, losses, modes, one_hot
-from mlcheck.lint.pytorch.library_names import ACTIVATIONS, AVERAGED, ELEMENTWISE, SAME
+from mlcheck.lint.pytorch import (
+    bounds,
+    cuts,
+    distributions,
+    endings,
+    grad_modes,
+    gradients,
+    graph,
+    losses,
+    modes,
+    one_hot,
+)
+from mlcheck.lint.pytorch.library_names import ACTIVATIONS, ELEMENTWISE, SAME
 from mlcheck.lint.pytorch.scaling import clip
 from mlcheck.lint.values import (
     NONE,
@@ -27,7 +38,6 @@ from mlcheck.lint.values import (
 )
 
 _F = "torch.nn.functional."
-_RESIZES = ("interpolate", "upsample", "pixel_shuffle", "avg_pool1d", "avg_pool2d", "avg_pool3d")
 _FACTORIES = frozenset(["zeros", "ones", "empty", "full", "rand", "randn", "randint"])
 _SHAPED_ALIKE = frozenset(["torch.ones_like", "torch.zeros_like"])
 """What they are given tells the shape; no graph leads back to it."""
@@ -98,8 +108,10 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
     if name in (_F + "linear", "torch.addmm"):
         return Tensor("raw", m.place(node), split, traces)
     if name.startswith(_F):
-        resized = last in _RESIZES and isinstance(first, Tensor) and first.kind in AVERAGED
-        return replace(first, shape=None) if resized and isinstance(first, Tensor) else Tensor("other", None, split, traces)
+        kept = isinstance(first, Tensor) and endings.averages(last, first.kind)
+        return (
+            replace(first, shape=None) if kept and isinstance(first, Tensor) else Tensor("other", None, split, traces)
+        )
     made_up = name.removeprefix("torch.") in _FACTORIES
     return Symbol(("made up", m.fresh()) if made_up else m.fresh(), "", split, traces)
 

@@ -31,7 +31,6 @@ class File:
         self.sites, self.module, self.name = sites, module, name
         self.path, self.text = module.source.path, module.source.code
         self.meant: dict[tuple[int, int], Named] = {}
-        self.handed_in: dict[int, Class | None] = {}
 
     resolve = resolved
     meaning = meaning_of

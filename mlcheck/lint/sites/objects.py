@@ -80,11 +80,16 @@ def _handed_in(file: File, binding: Binding, depth: int) -> Class | None:
 
     Calls of methods of other objects are left out: to know what they call, one has to know their objects first.
     """
-    key = id(binding.node)
-    if key not in file.handed_in:
-        file.handed_in[key] = None  # who asks for it meanwhile goes round in a circle
-        file.handed_in[key] = _of_calls(file, binding, depth)
-    return file.handed_in[key]
+    known, key = file.sites.once(_known), id(binding.node)
+    if key not in known:
+        known[key] = None  # who asks for it meanwhile goes round in a circle
+        known[key] = _of_calls(file, binding, depth)
+    return known[key]
+
+
+def _known(_: Sites) -> dict[int, Class | None]:
+    """What is found out about parameters, by their nodes."""
+    return {}
 
 
 def _of_calls(file: File, binding: Binding, depth: int) -> Class | None:

@@ -37,7 +37,12 @@ def _entries(loop: ast.For) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
 def _counted(loop: ast.For, table: ast.expr, key: ast.expr, value: ast.expr) -> ast.expr | None:
     """What the loop goes over, if the entry gives the item that it brings the number of those before it."""
     turn = iteration_of(loop)
-    counts = is_length(value) and isinstance(value, ast.Call) and value.args[:1] and ast.unparse(value.args[0]) == ast.unparse(table)
+    counts = (
+        is_length(value)
+        and isinstance(value, ast.Call)
+        and value.args[:1]
+        and ast.unparse(value.args[0]) == ast.unparse(table)
+    )
     return turn.over if counts and ast.unparse(key) == ast.unparse(turn.brought) else None
 
 

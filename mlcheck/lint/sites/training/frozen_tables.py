@@ -101,4 +101,3 @@ def _is_initialised(table: Origin) -> bool:
     names = table.file.names_given(table.node)
     calls = (call for call in table.file.calls(*_FILLS) if call.node.args)
     return any(is_name(call.node.args[0], name) for call in calls for name in names)
-
