@@ -31,7 +31,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         use, harm = next(sites.calls(*_RANKS), None), "every rank assigns different ids"
     if use is None:
         return
-    for file, ordered in found:
+    for _, ordered in found:
         if isinstance(ordered, Ordered):
             yield Finding(
                 f"Ids are given in the order of a set of strings, which differs in every process: {harm}",

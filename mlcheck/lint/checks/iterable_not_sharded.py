@@ -51,7 +51,8 @@ def _named_in(cls: Class, text: str) -> Iterator[str]:
     around = {file for base in cls.line for file in (base.file, *map(cls.file.sites.at, base.file.imports)) if file}
     while grown:
         grown = False
-        for each in (part for file in around for part in (*file.functions, *file.classes)):
+        defined: list[Class | Function] = [part for file in around for part in (*file.functions, *file.classes)]
+        for each in defined:
             if each.name in words and each.name not in told and each is not cls:
                 told.add(each.name)
                 words.update(_WORD.findall(each.text))

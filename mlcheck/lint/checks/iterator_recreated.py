@@ -53,7 +53,7 @@ def _draws_at_once(loader: ast.Call) -> bool:
 
 
 def _trains_each_time(call: Call, trains: bool = False, depth: int = _DEPTH) -> bool:
-    """Whether the loop around it, or around the one call of its function, runs a backward itself, or that function does.
+    """Whether the loop around it, or around the one call of its function, runs a backward, or that function does.
 
     Without a condition between.
     """

@@ -57,7 +57,7 @@ def _unpacked(facts: Facts) -> Iterator[Finding]:
             shifted = shifted_in_batch(file, batch, call.context, "labels")
             if shifted is not None:
                 yield Finding(
-                    "The model shifts its labels itself: the data set has done so before, and they are two tokens ahead",
+                    "The model shifts its labels itself, and the data set has done so: they are two tokens ahead",
                     call.place.location,
                     help="give the same tokens as `input_ids` and as `labels`",
                     related=(shifted.file.place(shifted.node, shifted.context).location,),

@@ -8,7 +8,7 @@ _LIBRARY = "segmentation_models_pytorch."
 _ENDINGS = {"softmax": "softmax", "softmax2d": "softmax", "sigmoid": "sigmoid", "logsoftmax": "log_softmax"}
 
 _AVERAGED = ("raw", "softmax", "sigmoid")
-_AVERAGING = ("Upsample", "PixelShuffle", "AvgPool", "AdaptiveAvgPool")
+_AVERAGING: tuple[str, ...] = ("Upsample", "PixelShuffle", "AvgPool", "AdaptiveAvgPool")
 _AVERAGING += ("interpolate", "upsample", "pixel_shuffle", "avg_pool1d", "avg_pool2d", "avg_pool3d")
 
 

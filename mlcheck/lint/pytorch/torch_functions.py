@@ -108,10 +108,9 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
     if name in (_F + "linear", "torch.addmm"):
         return Tensor("raw", m.place(node), split, traces)
     if name.startswith(_F):
-        kept = isinstance(first, Tensor) and endings.averages(last, first.kind)
-        return (
-            replace(first, shape=None) if kept and isinstance(first, Tensor) else Tensor("other", None, split, traces)
-        )
+        if isinstance(first, Tensor) and endings.averages(last, first.kind):
+            return replace(first, shape=None)
+        return Tensor("other", None, split, traces)
     made_up = name.removeprefix("torch.") in _FACTORIES
     return Symbol(("made up", m.fresh()) if made_up else m.fresh(), "", split, traces)
 

@@ -45,7 +45,7 @@ def _is_ahead_of_input(target: Origin) -> bool:
 
 
 def shifted_in_batch(file: File, batch: ast.expr, context: Context, key: str) -> Origin | None:
-    """The same of one entry of a batch: of `batch`, and of `{name: value.to(device) for name, value in batch.items()}`."""
+    """The same of one entry of a batch, moved or not: `{k: v.to(device) for k, v in batch.items()}`."""
     found = [each for origin in origins(file, batch, context) for each in _moved_from(origin)]
     entries = [
         (each, ast.copy_location(ast.Subscript(each.node, ast.Constant(key), ast.Load()), each.node)) for each in found

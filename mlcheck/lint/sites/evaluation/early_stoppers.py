@@ -30,7 +30,7 @@ class Told(NamedTuple):
 
 
 def told_scores(sites: Sites) -> Iterator[Told]:
-    """`stopper(loss, model)`, of a class that keeps the best score of its calls, and the model or the number of worse ones."""
+    """`stopper(loss, model)`, of a class that keeps the best score, and a model with it or a count of worse ones."""
     for file in sites.mentioning(["best"]):
         for method in file.functions:
             if method.cls is None or method.name == "__init__" or "best" not in method.text:
