@@ -136,12 +136,6 @@ def collected(file: File, starred: ast.Starred, context: Context) -> Iterator[as
                 found == name.id
             ):
                 yield from layers
-            case ast.Assign(targets=[ast.Name(id=found)], value=ast.List(elts=layers)) if found == name.id:
-                yield from layers
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name(id=found), attr="extend"), args=[ast.List(elts=layers)]
-            ) if found == name.id:
-                yield from layers
             case ast.Call(func=ast.Attribute(value=ast.Name(id=found), attr="append"), args=[layer]) if (
                 found == name.id
             ):
