@@ -19,6 +19,7 @@ _SIZES = pattern(r"^_|len|size|shape|num|dim")  # of things that belong together
 _ANCHOR = pattern(r"quer|anchor|user|source")
 _MOVES = ("to", "cuda", "cpu", "float", "double", "half", "long", "contiguous", "unsqueeze", "reshape", "view")
 _MOVED = pattern(rf"\b(\w+)\b[^=\n]* = [^=\n]*\b\1\.(?:{'|'.join(_MOVES)})\(")
+_LABELS = pattern(r"label|target|(?:^|_)(?:y|gt|truth|tgt)(?:_|\d|$)")
 _SHORTEST = 2
 _NEAR = 20
 _RARE = 2
@@ -119,7 +120,10 @@ def _unread(lines: Lines) -> list[str]:
 
 
 def _is_unread(lines: Lines, name: str, moved: int) -> bool:
-    return name not in lines.read or (moved > 0 and len(reads_of(lines.all(ast.Name), name)) == moved)
+    """Whether nothing reads it but to move it; labels are moved with the rest of a batch that is to have none."""
+    if name not in lines.read:
+        return True
+    return moved > 0 and not _LABELS.search(name.lower()) and len(reads_of(lines.all(ast.Name), name)) == moved
 
 
 def _left_over(lines: Lines) -> set[str]:
