@@ -9,7 +9,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.iteration import iteration_of
-from mlcheck.lint.sites.origins import origins, sole
+from mlcheck.lint.sites.origins import callers, origins, sole
 
 LOOKS_AT = "argmax"
 WORDS = ("argmax",)
@@ -55,9 +55,24 @@ def _gets_batches(call: Call) -> bool:
     around = call.function.node if call.function is not None else call.file.module.source.tree
     loops = [node for node in walk(around) if isinstance(node, ast.For) and call.node in walk(node)]
     if not loops:
-        return any(word in ast.unparse(around) for word in ("mean(", "len(", ".shape", ".size("))
-    over = iteration_of(loops[-1]).over
-    made = origins(call.file, over, call.context)
+        told = any(word in ast.unparse(around) for word in ("mean(", "len(", ".shape", ".size("))
+        users = callers(call.file.sites, call.function) if call.function is not None and not told else ()
+        return told or any(map(_is_of_loader, users))
+    return _goes_over_loader(call.file, loops[-1], call.context)
+
+
+def _is_of_loader(call: Call) -> bool:
+    """Whether the innermost loop around a call goes over a loader, in a comprehension too."""
+    for outer in call.context.outwards():
+        turns = [outer.node] if isinstance(outer.node, ast.For) else getattr(outer.node, "generators", [])
+        if turns:
+            return _goes_over_loader(call.file, turns[-1], outer)
+    return False
+
+
+def _goes_over_loader(file: File, loop: ast.For | ast.comprehension, context: Context) -> bool:
+    over = iteration_of(loop).over
+    made = origins(file, over, context)
     return "loader" in ast.unparse(over).lower() or any(origin.name == _LOADER for origin in made)
 
 

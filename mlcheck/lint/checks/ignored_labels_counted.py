@@ -28,10 +28,11 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(["argmax", ".max("]):
         counting = [each for each in file.functions if "==" in each.text and not _is_masked(each)]
         elsewhere = [each for each in file.functions if each not in counting] if counting else ()
-        apart = [found for function in elsewhere for found in _left_out(function) if _is_of_positions(*found)]
+        apart = [found for function in elsewhere for found in _left_out(function)]
         for function in counting:
             here = list(_left_out(function))
             brought = [found for found in apart if found[1] in _brought(function)] if not here else []
+            brought = [found for found in brought if f"{found[1]}.numel()" in function.text or _is_of_positions(*found)]
             for loss, labels in here or brought[:1]:
                 facts.sites.seen[LOOKS_AT] += 1
                 counted = _counted(function, labels) if not _is_masked(function, labels) else None

@@ -38,7 +38,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 facts.sites.seen[LOOKS_AT] += 1
                 ids = words["input_ids"] if "input_ids" in words else call.args[0]
                 ahead = _cut(file, words["labels"], context, _AHEAD)
-                if ahead and ahead == _cut(file, ids, context, _BEHIND) and _shifts(file, call, context):
+                cut = ahead != "" and ahead == _cut(file, ids, context, _BEHIND)
+                if (cut or shifted_by_sample(file, words["labels"], context)) and _shifts(file, call, context):
                     yield Finding(
                         "The model shifts its labels itself: shifted here as well, they are two tokens ahead",
                         file.place(words["labels"], context).location,

@@ -13,6 +13,7 @@ from mlcheck.lint.sites.instances import calls_of_instances
 from mlcheck.lint.sites.iteration import handed_through
 from mlcheck.lint.sites.latest import reaching, settled
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
+from mlcheck.lint.sites.objects import class_of_object
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.records import field, made_of
 from mlcheck.lint.sites.returning import returned
@@ -179,6 +180,9 @@ def _is_property(method: Function) -> bool:
 def _call(origin: Origin, node: ast.Call) -> Iterator[Origin]:
     file, _, context, item, entered = origin
     named = file.resolve(node.func, context)
+    if named is None and isinstance(node.func, ast.Name | ast.Attribute):
+        made = class_of_object(file, node.func, context, _DEPTH)
+        named = made.find("__call__") if made is not None else None
     if isinstance(named, Function):
         through = Entered(named, Call(file, node, context), entered)
         for answer, where in returned(named):

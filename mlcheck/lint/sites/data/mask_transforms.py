@@ -16,6 +16,7 @@ from mlcheck.lint.sites.origins import Origin
 from mlcheck.lint.sites.project import Sites
 
 MASK = pattern(r"mask|(?:\b|_)segs?(?:\b|_|m)|(?:\b|_)gts?(?:\b|_)|annot|trimap|label|target")
+_BOTH = pattern(r"\[['\"]\w*(?:image|img|picture)\w*['\"]\][^#]*\[['\"]\w*(?:mask|label|seg|target)\w*['\"]\]")
 _SEEDED = pattern(r"seed|rng_state|get_params|getstate|ReplayCompose|to_deterministic")
 _MAY_MOVE = pattern(r"transform|augment|crop|flip|self\.\w*(?:aug|tf)\w*\(", re.IGNORECASE)
 _MOVES = frozenset(["RandomCrop", "RandomResizedCrop", "RandomRotation", "RandomAffine", "RandomPerspective"])
@@ -53,7 +54,9 @@ def moved_apart(sites: Sites) -> Iterator[Apart]:
 
 
 def _takes_both(function: Function) -> bool:
-    """`def augment(image, mask)`."""
+    """`def augment(image, mask)`, `sample["image"], sample["mask"]`."""
+    if _BOTH.search(function.text):
+        return True
     names = [name for name in function.parameters if name != function.receiver]
     masks = [name for name in names if MASK.search(name.lower())]
     return len(masks) == 1 and len(names) > 1

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.origins import given
+from mlcheck.lint.sites.model import Function
+from mlcheck.lint.sites.origins import given, returns
 from mlcheck.lint.sites.scopes import Context
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ def by_set(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) ->
             return by_set(file, inner, context, depth)
         case ast.ListComp(generators=[loop]) | ast.GeneratorExp(generators=[loop]):
             return by_set(file, loop.iter, context, depth)
+        case ast.Call(func=ast.Name() | ast.Attribute()):
+            named = file.resolve(node.func, context) if depth else None
+            answers = list(returns(named)) if isinstance(named, Function) else []
+            one = isinstance(named, Function) and len(answers) == 1
+            return by_set(named.file, answers[0], named.inner, depth - 1) if one and named is not None else None
         case ast.List(elts=parts) | ast.Tuple(elts=parts):
             unpacked = [part.value for part in parts if isinstance(part, ast.Starred)]
             return next((found for part in unpacked if (found := by_set(file, part, context, depth - 1))), None)

@@ -48,7 +48,8 @@ def told_scores(sites: Sites) -> Iterator[Told]:
 def _choices(method: Function) -> Iterator[tuple[ast.Compare, str, str]]:
     """`elif score < self.best + delta: self.counter += 1 ... else: self.best = score`, of a parameter `score`."""
     for node in method.all(ast.If):
-        parts = node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]  # `best is None or ...`
+        test, _ = source(method.file, node.test, method.inner)
+        parts = test.values if isinstance(test, ast.BoolOp) else [test]  # `best is None or ...`
         for compare in parts:
             if isinstance(compare, ast.Compare) and len(compare.ops) == 1:
                 yield from _choice(method, node, compare)

@@ -55,8 +55,14 @@ def _is_nought(value: ast.AST | None) -> bool:
 def _is_cut(part: ast.expr) -> bool:
     """Whether the whole of it went through `.detach()`, `.item()` or `.data`."""
     node: ast.AST = part
-    while isinstance(node, ast.Call | ast.Attribute):
+    while isinstance(node, ast.Call | ast.Attribute | ast.BinOp):
         if isinstance(node, ast.Attribute) and node.attr in _CUTS:
             return True
-        node = node.func if isinstance(node, ast.Call) else node.value
+        if isinstance(node, ast.BinOp):
+            node = node.left if isinstance(node.right, ast.Constant) else node.op
+        elif isinstance(node, ast.Call):
+            of_torch = isinstance(node.func, ast.Attribute) and is_name(node.func.value, "torch")
+            node = node.args[0] if of_torch and node.args else node.func
+        else:
+            node = node.value
     return False
