@@ -4,13 +4,23 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import UNKNOWN, Call
+from mlcheck.lint.sites.asking import Asked, asked_by
 from mlcheck.lint.sites.branches import Branch, branches_of
 
 LOOKS_AT = "step behind a test"
 WORDS = (".step(",)
+
+
+class _Count(NamedTuple):
+    """The test that is asked in truth, the remainder in it, and by what it is divided."""
+
+    test: ast.expr
+    remainder: ast.BinOp
+    steps: ast.expr
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -20,13 +30,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             facts.sites.seen[LOOKS_AT] += 1
             guard = _guard(call) if call.loops else None
             count = _remainder(guard, call) if guard is not None else None
-            if guard is None or count is None or not _is_many(call, count.right) or not _gathers(call, guard):
+            if guard is None or count is None or not _gathers(call, guard):
                 continue
+            asked = "" if count.test is guard.test else f", which asks for `{ast.unparse(count.test)}`,"
             yield Finding(
-                f"The optimizer steps at every batch except each `{ast.unparse(count.right)}`th: "
-                f"`{ast.unparse(guard.node.test)}` is true for all the others",
+                f"The optimizer steps at every batch except each `{ast.unparse(count.steps)}`th: "
+                f"`{ast.unparse(guard.node.test)}`{asked} is true for all the others",
                 file.place(guard.node.test, call.context).location,
-                help=f"write `if {ast.unparse(count)} == 0:`",
+                help=f"step where `{ast.unparse(count.remainder)} == 0`",
                 related=(call.place.location,),
             )
 
@@ -49,21 +60,25 @@ def _stands_in(lines: list[ast.stmt], call: Call) -> bool:
     return any(node is call.node for line in lines for node in walk(line))
 
 
-def _remainder(guard: Branch, call: Call) -> ast.BinOp | None:
+def _remainder(guard: Branch, call: Call) -> _Count | None:
     """`i % n` where the call runs unless that is zero."""
-    match guard.test:
+    asked = asked_by(call.file, guard.test, call.context)
+    arms = (guard.other, guard.held) if asked.turned else (guard.held, guard.other)
+    match asked.node:
         case ast.Compare(left=ast.BinOp() as count, ops=[ast.Eq()], comparators=[ast.Constant(value=0)]):
-            under = guard.other
+            under = arms[1]
         case ast.BinOp() as count:
-            under = guard.held
+            under = arms[0]
         case _:
             return None
-    return count if isinstance(count.op, ast.Mod) and _stands_in(under, call) else None
+    if not isinstance(count.op, ast.Mod) or not _stands_in(under, call) or not _is_many(asked, count.right):
+        return None
+    return _Count(asked.node, count, count.right)
 
 
-def _is_many(call: Call, number: ast.expr) -> bool:
+def _is_many(asked: Asked, number: ast.expr) -> bool:
     """Whether it may be more than 2, where one batch in two is singled out either way."""
-    value = call.file.constant(number, call.context)
+    value = asked.file.constant(number, asked.context)
     return value is UNKNOWN or (isinstance(value, int) and value > 2)
 
 

@@ -4,11 +4,12 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.iteration import iteration_of
-from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.origins import callers, origins, sole
 
 LOOKS_AT = "argmax"
 WORDS = ("argmax",)
@@ -17,22 +18,31 @@ _COUNTS = ("sum", "mean")
 _MOVES = ("item", "cpu", "numpy", "detach", "float", "double", "int", "long")
 
 
+class _Counted(NamedTuple):
+    """The call that counts where two things are equal, and both of them."""
+
+    call: Call
+    left: ast.expr
+    right: ast.expr
+
+
 def check(facts: Facts) -> Iterator[Finding]:
-    facts.sites.seen[LOOKS_AT] = 0
-    if any(map(_is_of_single_samples, facts.sites.calls(_LOADER))):
+    facts.sites.seen[LOOKS_AT] = sum(len(file.calls("argmax")) for file in facts.sites.mentioning(WORDS))
+    if not facts.sites.seen[LOOKS_AT] or any(map(_is_of_single_samples, facts.sites.calls(_LOADER))):
         return
-    for file in facts.sites.mentioning(WORDS):
-        for call in file.calls("argmax"):
-            facts.sites.seen[LOOKS_AT] += 1
-            if not _is_of_all(file, call.node, call.context):
+    told = set()
+    for file in facts.sites.mentioning(["==", ".eq(", "torch.eq"]):
+        for counted in _hits(file) if "argmax" in file.text or file.imports else ():
+            chosen = _highest_of_all(counted)
+            if chosen is None or not _gets_batches(counted.call) or chosen.place.spot in told:
                 continue
-            scores = call.node.args[0] if call.node.args else call.node.func
-            if _is_counted(call) and not isinstance(scores, ast.Subscript) and _gets_batches(call):
-                yield Finding(
-                    "`argmax` without `dim` gives one index for the whole batch, and every label is compared with it",
-                    call.place.location,
-                    help="`argmax(dim=1)`: the highest score of each sample",
-                )
+            told.add(chosen.place.spot)
+            yield Finding(
+                "`argmax` without `dim` gives one index for the whole batch, and every label is compared with it",
+                chosen.place.location,
+                help="`argmax(dim=1)`: the highest score of each sample",
+                related=() if chosen.place.node in walk(counted.call.node) else (counted.call.place.location,),
+            )
 
 
 def _is_of_single_samples(loader: Call) -> bool:
@@ -45,9 +55,24 @@ def _gets_batches(call: Call) -> bool:
     around = call.function.node if call.function is not None else call.file.module.source.tree
     loops = [node for node in walk(around) if isinstance(node, ast.For) and call.node in walk(node)]
     if not loops:
-        return any(word in ast.unparse(around) for word in ("mean(", "len(", ".shape", ".size("))
-    over = iteration_of(loops[-1]).over
-    made = origins(call.file, over, call.context)
+        told = any(word in ast.unparse(around) for word in ("mean(", "len(", ".shape", ".size("))
+        users = callers(call.file.sites, call.function) if call.function is not None and not told else ()
+        return told or any(map(_is_of_loader, users))
+    return _goes_over_loader(call.file, loops[-1], call.context)
+
+
+def _is_of_loader(call: Call) -> bool:
+    """Whether the innermost loop around a call goes over a loader, in a comprehension too."""
+    for outer in call.context.outwards():
+        turns = [outer.node] if isinstance(outer.node, ast.For) else getattr(outer.node, "generators", [])
+        if turns:
+            return _goes_over_loader(call.file, turns[-1], outer)
+    return False
+
+
+def _goes_over_loader(file: File, loop: ast.For | ast.comprehension, context: Context) -> bool:
+    over = iteration_of(loop).over
+    made = origins(file, over, context)
     return "loader" in ast.unparse(over).lower() or any(origin.name == _LOADER for origin in made)
 
 
@@ -61,17 +86,33 @@ def _is_of_all(file: File, node: ast.AST, context: Context) -> bool:
     return named is None and isinstance(node.func, ast.Attribute) and node.func.attr == "argmax" and not node.args
 
 
-def _is_counted(call: Call) -> bool:
-    """Whether it is one side of `(... == labels).sum()`, where the other side is no such number itself."""
-    nodes = call.function.nodes if call.function is not None else walk(call.file.module.source.tree)
-    for node in nodes:
-        func = node.func if isinstance(node, ast.Call) else None
-        if not isinstance(func, ast.Attribute) or func.attr not in _COUNTS:
+def _hits(file: File) -> Iterator[_Counted]:
+    """`(guess == labels).sum()`, `guess.eq(labels).float().mean()`, `torch.sum(guess == labels)`."""
+    for call in file.calls(*_COUNTS):
+        func = call.node.func
+        by_name = file.resolve(func, call.context) in ("torch.sum", "torch.mean")
+        if not isinstance(func, ast.Attribute) or (by_name and not call.node.args):
             continue
-        match before_methods(func.value, _MOVES):
-            case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]) if call.node in (left, right):
-                return not _is_of_one(call, right if call.node is left else left)
-    return False
+        match before_methods(call.node.args[0] if by_name else func.value, _MOVES):
+            case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+                yield _Counted(call, left, right)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="eq"), args=[left, right]):
+                yield _Counted(call, left, right)
+            case ast.Call(func=ast.Attribute(value=left, attr="eq"), args=[right]):
+                yield _Counted(call, left, right)
+
+
+def _highest_of_all(counted: _Counted) -> Call | None:
+    """The `argmax` that one of both sides is, where the other is no such number itself."""
+    for side, other in ((counted.left, counted.right), (counted.right, counted.left)):
+        found = sole(counted.call.file, before_methods(side, _MOVES), counted.call.context)
+        node = before_methods(found.node, _MOVES) if found is not None else None
+        if found is None or found.item >= 0 or not isinstance(node, ast.Call):
+            continue
+        scores = node.args[0] if node.args else node.func
+        if not isinstance(scores, ast.Subscript) and _is_of_all(found.file, node, found.context):
+            return None if _is_of_one(counted.call, other) else Call(found.file, node, found.context)
+    return None
 
 
 def _is_of_one(call: Call, other: ast.expr) -> bool:

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Function, canonical
+from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.training.optimizers import optimizers
 from mlcheck.lint.sites.weights.kept_averages import own_averages_left, still_averages
 from mlcheck.lint.sites.weights.unread_copies import unread_copies
@@ -29,6 +30,7 @@ class _Blend(NamedTuple):
     loop: ast.For
     moved: str
     followed: str
+    place: Place
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -50,8 +52,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
     yield from _overwritten(facts, blends)
     held = {name for made in facts.sites.once(optimizers) for name in _held(made)} if blends else set()
+    blends += [by_call for blend in blends for by_call in _handed(blend)]
     for blend in blends:
-        place = blend.function.place(blend.loop).location
+        place = blend.place.location
         if blend.moved in held and _AVERAGE.search(blend.followed) and not _changes(facts, blend, blends, held):
             yield Finding(
                 f"This moves `{blend.moved}`, which is trained, towards `{blend.followed}`, which never changes",
@@ -114,7 +117,20 @@ def _blends(zips: list[Call]) -> Iterator[_Blend]:
             if isinstance(loop, ast.For) and loop.iter is call.node and isinstance(loop.target, ast.Tuple):
                 moved = [_is_blended(loop, ast.unparse(name)) for name in loop.target.elts]
                 if len(moved) == 2 and sum(moved) == 1:
-                    yield _Blend(function, loop, owners[moved.index(True)], owners[moved.index(False)])
+                    both = owners[moved.index(True)], owners[moved.index(False)]
+                    yield _Blend(function, loop, *both, function.place(loop))
+
+
+def _handed(blend: _Blend) -> Iterator[_Blend]:
+    """The same of the modules that a call hands over: `follow(self.actor, self.actor_target)`."""
+    names = [name for name in blend.function.parameters if name != blend.function.receiver]
+    if not {blend.moved, blend.followed} <= set(names):
+        return
+    for call in callers(blend.function.file.sites, blend.function):
+        given = [call.argument(name, names.index(name)) for name in (blend.moved, blend.followed)]
+        moved, followed = map(last_name, given)
+        if moved and followed and call.function is not blend.function:
+            yield blend._replace(moved=moved, followed=followed, place=call.place)
 
 
 def _owner(argument: ast.expr) -> str:

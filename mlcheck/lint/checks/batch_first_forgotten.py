@@ -33,8 +33,9 @@ _TIME_FIRST = pattern(rf"[(\[]\s*{_TIME}\s*,\s*{_BATCH}\b")
 _PIXELS_FIRST = pattern(r"\.flatten\((?:start_dim=)?2\)\.permute\(2, 0, 1\)")
 """Pixels as a sequence, before the batch: in their file a docstring that says otherwise is at fault."""
 
-_ALONG = r"(?:\[:, -1(?:, :)?\]|\.(?:mean|sum)\((?:dim=)?1\))"
-"""The last of, or the mean over, the second dimension."""
+_ALONG = r"(?:\[:, -1(?:, :)?\]|\.(?:mean|sum|max|amax)\((?:dim=)?1\))"
+"""The last of, or the mean or the highest over, the second dimension."""
+_POOLED = r"torch\.(?:mean|sum|max|amax)\({}, (?:dim=)?1\)"
 _FIRST = rf"(?:{_ALONG}|\[:, 0(?:, :)?\])"
 
 
@@ -149,7 +150,7 @@ def _used_as_batch(cls: Class, layers: list[str]) -> str:
         found = re.search(rf"self\.{name}\((?:[^()]|\([^()]*\))*\)(?:\[0\])?{along}", body)
         for result in re.findall(rf"^ *\(?(\w+)(?:, [^=]+)? = self\.{name}\(", body, re.MULTILINE):
             if len(re.findall(rf"\b{result}\)?(?:, [^=\n]+)? = |, {result}\b[^=\n]* = ", body)) == 1:
-                found = found or re.search(rf"(?<![\w.]){result}{along}", body)
+                found = found or re.search(rf"(?<![\w.]){result}{along}|{_POOLED.format(result)}", body)
         found = found or _next_use(forward, name, along)
         if found is not None:
             return f"`{found[0]}` takes its second dimension for the sequence"
@@ -158,18 +159,24 @@ def _used_as_batch(cls: Class, layers: list[str]) -> str:
 
 def _next_use(forward: Function, layer: str, along: str) -> re.Match[str] | None:
     """`h = self.encoder(h)`, and `h.mean(dim=1)` where `h` is read next."""
-    for node in forward.nodes:
-        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
-            continue
+    for node in forward.all(ast.Assign):
+        made = node.value.value if isinstance(node.value, ast.Subscript) else node.value
         target = node.targets[0].elts[0] if isinstance(node.targets[0], ast.Tuple) else node.targets[0]
-        if not isinstance(target, ast.Name) or ast.unparse(node.value.func) != f"self.{layer}":
+        if not isinstance(made, ast.Call) or not isinstance(target, ast.Name):
             continue
-        use = read_after(forward.node, node.value, target.id)
+        if ast.unparse(made.func) != f"self.{layer}" or (made is not node.value and not _is_first(node.value)):
+            continue
+        use = read_after(forward.node, made, target.id)
         around = (each for each in forward.nodes if isinstance(each, ast.Call | ast.Subscript) and use in walk(each))
-        matches = (re.fullmatch(rf"{target.id}{along}", ast.unparse(each)) for each in around)
+        pooled = rf"{target.id}{along}|{_POOLED.format(target.id)}"
+        matches = (re.fullmatch(pooled, ast.unparse(each)) for each in around)
         if use is not None and (found := next(filter(None, matches), None)) is not None:
             return found
     return None
+
+
+def _is_first(node: ast.expr) -> bool:
+    return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == 0
 
 
 def _attributes_with(cls: Class, call: Call) -> list[str]:

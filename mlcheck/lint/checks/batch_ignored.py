@@ -1,4 +1,4 @@
-"""batch-ignored: gradients are accumulated over the same batch again and again."""
+"""batch-ignored: the same batch is trained on again and again, in one step or in all of them."""
 
 import ast
 from collections.abc import Iterator
@@ -8,9 +8,10 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.training.kept_batches import kept_batches
 
 LOOKS_AT = "loop that accumulates gradients"
-WORDS = ("accum", "micro", "MICRO", "ACCUM")
+WORDS = ("accum", "micro", "MICRO", "ACCUM", "next(iter(")
 _ACCUMULATES = pattern(r"accum|micro")
 _DRAWS = pattern(r"aug|noise|drop|mask|perturb|transform|mix|rand|crop|flip")
 _MODEL_AND_LOSS = 2
@@ -19,7 +20,15 @@ _FETCHES = pattern(r"next|batch|sample|load|data|chunk|split|fetch|draw|pull|rea
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
-    for file in facts.sites.mentioning(WORDS):
+    for kept in kept_batches(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            f"Each turn of this loop trains on the batch that was taken above it, and nothing reads `{kept.brought}`",
+            kept.read.location,
+            help=f"train on `{kept.brought}`",
+            related=(kept.taken.location,),
+        )
+    for file in facts.sites.mentioning(["accum", "micro", "MICRO", "ACCUM"]):
         for call in file.calls("backward") if "torch" in file.text else ():
             loop = call.loops[0].node if call.loops else None
             if not isinstance(loop, ast.For) or not _counts(loop):

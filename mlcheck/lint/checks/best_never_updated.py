@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.branches import branches
+from mlcheck.lint.sites.evaluation.kept_bests import begun_with, name_of_score
 from mlcheck.lint.sites.evaluation.raised_already import raised_already
 from mlcheck.lint.sites.evaluation.unbeatable import INFINITE, unbeatable, without_margin
 from mlcheck.lint.sites.guards import own_attribute
@@ -63,7 +64,7 @@ def _best(test: ast.Compare) -> ast.expr | None:
     if len(test.ops) != 1 or not isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
         return None
     sides = [without_margin(side) for side in (test.left, test.comparators[0])]
-    named = [side for side in sides if _BEST.search(last_name(side))]
+    named = [side for side in sides if _BEST.search(name_of_score(side))]
     others = [side for side in sides if side not in named and not isinstance(side, ast.Constant)]
     return named[0] if len(named) == len(others) == 1 else None
 
@@ -140,10 +141,11 @@ def _repeats(file: File, best: ast.expr, context: Context) -> bool:
 
 def _never_changes(file: File, test: ast.Compare, best: ast.expr, context: Context) -> bool:
     """Whether it is assigned once, before it is first compared, a number that any score beats."""
-    if isinstance(best, ast.Attribute):
+    if own_attribute(best, file.function_around(context)):
         return _attribute_never_changes(file, test, best, context)
     if not isinstance(best, ast.Name):
-        return False
+        begun = begun_with(file, best, context)
+        return begun is not None and _is_start(begun.file, test, begun.node, begun.context)
     bound = file.bindings(best.id, context)
     if any(outer.kind == "loop" for each in bound for outer in each.context.outwards()):
         return False
@@ -173,7 +175,7 @@ def _is_given_start(file: File, test: ast.Compare, best: ast.Name, context: Cont
     return bool(handed) and all(_is_start(each.file, test, each.node, each.context) for each in handed)
 
 
-def _attribute_never_changes(file: File, test: ast.Compare, best: ast.Attribute, context: Context) -> bool:
+def _attribute_never_changes(file: File, test: ast.Compare, best: ast.expr, context: Context) -> bool:
     function = file.function_around(context)
     name = own_attribute(best, function)
     if function is None or function.cls is None or not name:
@@ -235,6 +237,6 @@ def _is_start(file: File, test: ast.Compare, value: ast.expr, context: Context) 
 
 def _beats_all(test: ast.Compare, number: float) -> bool:
     """Less than nothing where more is better; a whole, or a hundred of a hundred, where less is."""
-    best_is_right = not _BEST.search(last_name(without_margin(test.left)))
+    best_is_right = not _BEST.search(name_of_score(without_margin(test.left)))
     more = isinstance(test.ops[0], ast.Gt | ast.GtE) == best_is_right
     return number < 0 if more else number in (1, 100)

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, reads_of, stores_of, walk
+from mlcheck.lint.nodes import is_name, last_name, reads_of, stores_of, walk
 from mlcheck.lint.sites import Call, Function
+from mlcheck.lint.sites.origins import callers, returns
 
 LOOKS_AT = "clipped objective"
 WORDS = ("clamp", "clip")
@@ -152,17 +153,46 @@ def _signs(function: Function, node: ast.expr, followed: frozenset[str] = frozen
                     return None
             case ast.Assign(targets=[ast.Name(id=name)]) if name not in followed:
                 return _of_reads(function, name, sign, followed | {name})
+            case ast.Return() if len(list(returns(function))) == 1 and not _turns_gradients(function):
+                return _of_calls(function, sign)
             case _:
                 return None
         assert outer is not None
         inner = outer
 
 
+def _adds_to(line: ast.AST, name: str) -> bool:
+    """`loss = loss + value_loss`, `loss -= entropy`."""
+    match line:
+        case ast.AugAssign(target=ast.Name(id=target), op=ast.Add() | ast.Sub()):
+            return target == name
+        case ast.Assign(targets=[ast.Name(id=target)], value=ast.BinOp() as value) if target == name:
+            inner: ast.expr = value
+            while isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Add | ast.Sub):
+                inner = inner.left
+            return is_name(inner, name)
+    return False
+
+
+def _of_calls(function: Function, sign: int) -> set[int] | None:
+    """The signs of what a function returns in the losses of those that call it, and that follow it alike."""
+    found: set[int] = set()
+    for call in callers(function.file.sites, function):
+        if call.function is None or call.function is function or _turns_gradients(call.function):
+            return None
+        further = _signs(call.function, call.node)
+        if further is None:
+            return None
+        found |= {sign * each for each in further}
+    return found or None
+
+
 def _of_reads(function: Function, name: str, sign: int, followed: frozenset[str]) -> set[int] | None:
     """The signs of a variable where it is differentiated, itself or in what it is added up to."""
-    reads = reads_of(function.nodes, name)
-    stores = stores_of(function.nodes, name)
-    if len(stores) != 1:
+    more = [line for line in function.nodes if _adds_to(line, name)]
+    within = {part for line in more for part in walk(line)}
+    reads = [read for read in reads_of(function.nodes, name) if read not in within]
+    if len(stores_of(function.nodes, name)) != 1 + len(more):
         return None
     found: set[int] = set()
     for read in reads:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import is_name
 from mlcheck.lint.sites import Class, Context, File, Function
 from mlcheck.lint.sites.data.loaders import Loader, loaders
 from mlcheck.lint.sites.gpus import is_gpu
@@ -37,10 +38,25 @@ def _run_by_workers(loader: Loader) -> Iterator[Function]:
         reads = cls.find("__getitem__") if isinstance(cls, Class) else None
         if reads is not None:
             yield reads
+            yield from _called_by(reads)
     given = loader.call.argument("collate_fn", 6)
     named = loader.call.file.resolve(given, loader.call.context) if given is not None else None
     if isinstance(named, Function):
         yield named
+
+
+def _called_by(reads: Function) -> Iterator[Function]:
+    """The methods of the data set that reading a sample calls, and those that these call."""
+    todo, told = [reads], {reads}
+    while todo:
+        method = todo.pop()
+        for call in method.all(ast.Call):
+            own = isinstance(call.func, ast.Attribute) and is_name(call.func.value, method.receiver)
+            named = method.file.resolve(call.func, method.inner) if own else None
+            if isinstance(named, Function) and named not in told:
+                told.add(named)
+                todo.append(named)
+                yield named
 
 
 def _uses_cuda(file: File, call: ast.Call, context: Context) -> bool:

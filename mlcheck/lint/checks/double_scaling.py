@@ -19,6 +19,20 @@ WORDS = ("DataLoader", "ToTensor", "to_tensor", "Normalize")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    told = set()
+    for place, scaled in (*_by_loaders(facts), *scaled_again(facts.sites)):
+        if place.spot not in told:
+            told.add(place.spot)
+            yield _finding(place, scaled)
+    for place in scaled_constants(facts.sites):
+        yield Finding(
+            "These are means and deviations of pixels between 0 and 1 already: divided by 255 they fit none",
+            place.location,
+            help="as they are, behind `ToTensor`",
+        )
+
+
+def _by_loaders(facts: Facts) -> Iterator[tuple[Place, Place]]:
     for loader in facts.sites.once(loaders):
         for data in loader.data:
             steps = transforms_of(data) or []
@@ -26,14 +40,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if scaled is None or not data.name.startswith("torchvision.datasets."):
                 continue
             for file, node, context in (*_after(steps, scaled), *_in_loops(loader)):
-                yield _finding(file.place(node, context), scaled.file.place(scaled.node, scaled.context))
-    yield from (_finding(*found) for found in scaled_again(facts.sites))
-    for place in scaled_constants(facts.sites):
-        yield Finding(
-            "These are means and deviations of pixels between 0 and 1 already: divided by 255 they fit none",
-            place.location,
-            help="as they are, behind `ToTensor`",
-        )
+                yield file.place(node, context), scaled.file.place(scaled.node, scaled.context)
 
 
 def _finding(place: Place, scaled: Place) -> Finding:

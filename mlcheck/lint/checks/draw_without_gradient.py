@@ -9,7 +9,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, is_name, last_name, loads, walk
 from mlcheck.lint.sites import Call, File, Function
 from mlcheck.lint.sites.latest import origin
-from mlcheck.lint.sites.layers.drawn import Drawn, drawn, given_on, is_learnt
+from mlcheck.lint.sites.layers.drawn import Drawn, drawn, given_on
 from mlcheck.lint.sites.origins import returns
 from mlcheck.lint.sites.policies.climbing import SHAPES, climbed_here, is_minimised, judges
 from mlcheck.lint.sites.records import made_of
@@ -58,7 +58,7 @@ def _decoded(file: File, draw: Drawn) -> ast.AST | None:
         plain = [a for a in answers if a is draw.call or (held and is_name(a, held))]
         given = [part for each in draw.parameters for part in walk(each) if isinstance(part, ast.Name)]
         return draw.call if plain == answers != [] and given else None
-    if not _LEARNS.search(function.name) or not any(is_learnt(file, function, each) for each in draw.parameters):
+    if not _LEARNS.search(function.name) or not draw.is_learnt:
         return None
     if not draw.name or _is_shifted(function, draw.name):
         return None
@@ -78,7 +78,7 @@ def _climbed(facts: Facts, draw: Drawn) -> ast.AST | None:
     With `log_prob * advantage` the gradient needs no way through the action.
     """
     function = draw.function
-    if function.cls is None or not any(is_learnt(function.file, function, each) for each in draw.parameters):
+    if function.cls is None or not draw.is_learnt:
         return None
     answers = [answer for answer in returns(function) if isinstance(answer, ast.Tuple)]
     if len(answers) != 1:

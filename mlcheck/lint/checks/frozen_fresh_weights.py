@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.training.frozen_fresh import frozen_fresh
+from mlcheck.lint.sites.training.frozen_tables import random_tables
 
 LOOKS_AT = "module that is frozen"
-WORDS = ("requires_grad",)
+WORDS = ("requires_grad", "from_pretrained(")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -20,4 +21,11 @@ def check(facts: Facts) -> Iterator[Finding]:
             fresh.function.place(fresh.made).location,
             help="freeze first, and put in what is new afterwards",
             related=(fresh.function.place(fresh.frozen).location,),
+        )
+    for table in random_tables(facts.sites):
+        yield Finding(
+            "`from_pretrained` freezes the table, and this one is random: the model works with random features forever",
+            table.made.place.location,
+            help="pass `freeze=False`, or make an ordinary `nn.Embedding`",
+            related=(table.drawn.file.place(table.drawn.node, table.drawn.context).location,),
         )

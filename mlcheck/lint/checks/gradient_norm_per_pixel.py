@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name
-from mlcheck.lint.sites import Call, Context, File
-from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.layers.ranks import rank_of
+from mlcheck.lint.sites.origins import Origin, sole
 
 LOOKS_AT = "gradient of a gradient"
 WORDS = ("norm(",)
+_NORMS = ("torch.norm", "torch.linalg.norm", "torch.linalg.vector_norm")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -19,26 +19,29 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(["norm("]):
         if "grad(" not in file.text:
             continue
-        for norm in file.calls("norm"):
+        for norm in file.calls("norm", "vector_norm"):
             asked = _gradient(norm) if _is_along_one(norm) and _is_penalised(norm) and _mixes(norm) else None
             if asked is None:
                 continue
             facts.sites.seen[LOOKS_AT] += 1
-            rank = rank_of(file, *asked)
+            rank = rank_of(asked.file, asked.node, asked.context)
             if rank is not None and rank > 2:
                 yield Finding(
                     f"The gradient has {rank} dimensions, and its norm runs over the second alone: every pixel's is "
                     "pulled to one, in place of every sample's",
                     norm.place.location,
                     help="flatten it first: `gradients.flatten(1).norm(2, dim=1)`",
-                    related=(file.place(asked[0], asked[1]).location,),
+                    related=(asked.file.place(asked.node, asked.context).location,),
                 )
 
 
 def _is_along_one(norm: Call) -> bool:
     """`x.norm(2, dim=1)` and `torch.norm(x, 2, 1)`."""
-    of_torch = norm.file.resolve(norm.node.func, norm.context) == "torch.norm"
-    return norm.constant("dim", 2 if of_torch else 1) == 1
+    return norm.constant("dim", 2 if _is_of_torch(norm) else 1) == 1
+
+
+def _is_of_torch(norm: Call) -> bool:
+    return norm.file.resolve(norm.node.func, norm.context) in _NORMS
 
 
 def _is_penalised(norm: Call) -> bool:
@@ -63,25 +66,31 @@ def _mixes(norm: Call) -> bool:
     )
 
 
-def _gradient(norm: Call) -> tuple[ast.expr, Context] | None:
+def _gradient(norm: Call) -> Origin | None:
     """What the gradient whose norm this is was asked for; None where it is none, or was given another shape."""
     file, func = norm.file, norm.node.func
     assert isinstance(func, ast.Attribute | ast.Name)
-    of_torch = file.resolve(func, norm.context) == "torch.norm"
-    given = norm.argument("input", 0) if of_torch else func.value if isinstance(func, ast.Attribute) else None
+    given = (
+        norm.argument("x" if norm.name.startswith("torch.linalg") else "input", 0)
+        if _is_of_torch(norm)
+        else func.value
+        if isinstance(func, ast.Attribute)
+        else None
+    )
     if given is None or (isinstance(given, ast.Name) and given.id in ("torch", "np")):
         return None
-    made, context = source(file, given, norm.context)
-    if isinstance(made, ast.Subscript) and isinstance(made.slice, ast.Constant):
-        made, context = source(file, made.value, context)
-    if not isinstance(made, ast.Call) or last_name(made.func) != "grad":
+    made = _first_of(sole(file, given, norm.context))
+    if made is None or made.name != "torch.autograd.grad" or not isinstance(made.node, ast.Call):
         return None
-    asked = _asked(file, made, context)
-    return (asked, context) if asked is not None else None
+    asked = Call(made.file, made.node, made.context).argument("inputs", 1)
+    if not isinstance(asked, ast.Name) or made.entered is None:
+        return made._replace(node=asked) if asked is not None else None
+    held = made.entered.passed(asked.id)
+    return Origin(made.entered.call.file, held[0], made.entered.call.context) if held and not held[1] else None
 
 
-def _asked(file: File, grad: ast.Call, context: Context) -> ast.expr | None:
-    """The tensor that `torch.autograd.grad` is asked the gradient for."""
-    if file.called(grad, context) != "torch.autograd.grad":
-        return None
-    return Call(file, grad, context).argument("inputs", 1)
+def _first_of(made: Origin | None) -> Origin | None:
+    """The call that `grad` is taken from: `grad = g[0]`, `(grad,) = g`, where `g = torch.autograd.grad(...)`."""
+    while made is not None and isinstance(made.node, ast.Subscript) and isinstance(made.node.slice, ast.Constant):
+        made = sole(made.file, made.node.value, made.context, made.entered)
+    return made

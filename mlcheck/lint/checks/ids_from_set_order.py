@@ -12,7 +12,7 @@ from mlcheck.lint.sites.data.numbering import numberings
 from mlcheck.lint.sites.data.set_orders import Ordered, by_set
 
 LOOKS_AT = "numbering of a collection"
-WORDS = ("enumerate", "zip")
+WORDS = ("enumerate", "zip", "= len(")
 _COMPREHENSION = pattern(r"\{[^{}:\n]+ for ")
 _STORES = ("dump", "dumps", "savez", "to_csv", "to_json", "to_pickle", "save_pretrained")
 _WRITES = ("write", "writelines")  # logs are written so too
@@ -21,7 +21,7 @@ _RANKS = ("torch.nn.parallel.DistributedDataParallel", "torch.distributed.init_p
 
 def check(facts: Facts) -> Iterator[Finding]:
     sites = facts.sites
-    files = [file for file in sites.mentioning(WORDS) if "set(" in file.text or _COMPREHENSION.search(file.text)]
+    files = list(sites.mentioning(WORDS)) if any(map(_has_sets, sites.mentioning(["set(", "{"]))) else ()
     found = [(file, ordered) for file in files for ordered in _numbered(file)]
     sites.seen[LOOKS_AT] = len(found)
     if not found or _may_be_stored(sites, {file for file, ordered in found if ordered is not None}):
@@ -31,14 +31,18 @@ def check(facts: Facts) -> Iterator[Finding]:
         use, harm = next(sites.calls(*_RANKS), None), "every rank assigns different ids"
     if use is None:
         return
-    for file, ordered in found:
+    for _, ordered in found:
         if isinstance(ordered, Ordered):
             yield Finding(
                 f"Ids are given in the order of a set of strings, which differs in every process: {harm}",
-                file.place(ordered.node, ordered.context).location,
+                ordered.file.place(ordered.node, ordered.context).location,
                 help="sort it first, `sorted(...)`, or save the mapping together with the weights",
                 related=(use.place.location,),
             )
+
+
+def _has_sets(file: File) -> bool:
+    return "set(" in file.text or _COMPREHENSION.search(file.text) is not None
 
 
 def _numbered(file: File) -> Iterator[Ordered | None]:

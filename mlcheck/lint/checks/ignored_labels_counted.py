@@ -1,12 +1,13 @@
 """ignored-labels-counted: an accuracy counts the positions that the loss leaves out."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.latest import origin
 from mlcheck.lint.sites.origins import Origin, origins
@@ -16,6 +17,7 @@ WORDS = ("ignore_index",)
 _LAYERS = ("torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss")
 _FUNCTIONS = ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss")
 _SHAPED = ("view", "reshape", "flatten", "contiguous", "long", "to", "cuda", "squeeze")
+_LOSSES = pattern(r"loss|crit|cross_entropy|ignore_index|objective|ce\b")
 _MASKED = pattern(r"mask|valid|!=|\bne\(|\.ne\b|nonzero|where\(|isin|active|keep")
 
 
@@ -24,13 +26,16 @@ def check(facts: Facts) -> Iterator[Finding]:
     if not any(True for _ in facts.sites.mentioning(WORDS)):
         return
     for file in facts.sites.mentioning(["argmax", ".max("]):
-        for function in file.functions:
-            text = function.text
-            if "==" not in text or _MASKED.search(text):
-                continue
-            for loss, labels in _left_out(function):
+        counting = [each for each in file.functions if "==" in each.text and not _is_masked(each)]
+        elsewhere = [each for each in file.functions if each not in counting] if counting else ()
+        apart = [found for function in elsewhere for found in _left_out(function)]
+        for function in counting:
+            here = list(_left_out(function))
+            brought = [found for found in apart if found[1] in _brought(function)] if not here else []
+            brought = [found for found in brought if f"{found[1]}.numel()" in function.text or _is_of_positions(*found)]
+            for loss, labels in here or brought[:1]:
                 facts.sites.seen[LOOKS_AT] += 1
-                counted = _counted(function, labels)
+                counted = _counted(function, labels) if not _is_masked(function, labels) else None
                 if counted is not None:
                     yield Finding(
                         f"The accuracy counts every position of `{labels}`, also those that the loss leaves out",
@@ -40,8 +45,27 @@ def check(facts: Facts) -> Iterator[Finding]:
                     )
 
 
+def _is_masked(function: Function, labels: str = r"masks?") -> bool:
+    """Whether it picks out some of the positions; by a `mask` alone that may be the labels, it does not."""
+    return _MASKED.search(re.sub(rf"\b{labels}\b", "", function.text)) is not None
+
+
+def _is_of_positions(loss: Call, labels: str) -> bool:
+    """Whether each sample has labels of its own for many places: they are laid in a row, or the scores are turned."""
+    text = ast.unparse(loss.node)
+    return "mask" in labels or any(word in text for word in ("view(", "reshape(", "flatten(", "transpose(", "permute("))
+
+
+def _brought(function: Function) -> set[str]:
+    """What the loops over batches of an evaluation bring."""
+    loops = [loop for loop in function.all(ast.For) if isinstance(loop.target, ast.Tuple)]
+    return {part.id for loop in loops for part in walk(loop.target) if isinstance(part, ast.Name)}
+
+
 def _left_out(function: Function) -> Iterator[tuple[Call, str]]:
     """The calls of losses with an `ignore_index` of their own, and the names of their labels."""
+    if not _LOSSES.search(function.text):
+        return
     for call in function.file.walk.calls.values():
         for node, context in call:
             each = Call(function.file, node, context)
@@ -77,26 +101,22 @@ def _bare(node: ast.expr) -> ast.expr:
 def _counted(function: Function, labels: str) -> ast.expr | None:
     """`(logits.argmax(-1) == tags).sum()` beside `tags.numel()`, `(pred == tags).float().mean()`."""
     numbered = f"{labels}.numel()" in function.text
-    for node in function.nodes:
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.args or node.keywords:
+    for call in function.file.calls("mean", "sum"):
+        func = call.node.func
+        if call.function is not function or not isinstance(func, ast.Attribute) or call.node.args or call.node.keywords:
             continue
-        if node.func.attr == "mean" or (node.func.attr == "sum" and numbered):
-            inner = node.func.value
-            while isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
-                if inner.func.attr not in ("float", "double", "to", "type"):
-                    break
-                inner = inner.func.value
-            if isinstance(inner, ast.Compare) and len(inner.ops) == 1 and isinstance(inner.ops[0], ast.Eq):
-                sides = [inner.left, inner.comparators[0]]
-                names = [ast.unparse(_bare(side)) for side in sides]
-                if labels in names and _is_chosen(function, sides[1 - names.index(labels)]):
-                    return node
+        inner = before_methods(func.value, ("float", "double", "to", "type"))
+        if isinstance(inner, ast.Compare) and isinstance(inner.ops[0], ast.Eq) and (func.attr == "mean" or numbered):
+            sides = [inner.left, inner.comparators[0]]
+            names = [ast.unparse(_bare(side)) for side in sides]
+            if labels in names and _is_chosen(call, sides[1 - names.index(labels)]):
+                return call.node
     return None
 
 
-def _is_chosen(function: Function, node: ast.expr) -> bool:
+def _is_chosen(call: Call, node: ast.expr) -> bool:
     """Whether it is the class with the highest score."""
-    made, _ = origin(function.file, _bare(node), function.inner)
+    made, _ = origin(call.file, _bare(node), call.context)
     chosen = (
         part.func.attr for part in walk(made) if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)
     )

@@ -14,6 +14,7 @@ from mlcheck.lint.sites.layers.modules import text_of
 LOOKS_AT = "iterable data set"
 WORDS = ("DataLoader",)
 _SHARES = pattern(r"worker|shard|rank|split_by|split_dataset")
+_WORD = pattern(r"\w+")
 _IMPORTS = pattern(r"^\s*(?:from [\w.]+ )?import [^(\n]*$", re.MULTILINE)
 _DRAWS = pattern(r"while True|\brand(?:n|int|perm)?\(|random\.|rng|choice|sample\(|cycle\(|generator")
 
@@ -31,9 +32,9 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         iterates = cls.find("__iter__")
         beyond = "\n".join(_handed_on_to(cls, iterates))
-        text = _IMPORTS.sub("", "\n".join([*(base.file.text for base in cls.line), beyond]))
         own = text_of(cls) + beyond
-        if iterates is None or "num_workers" in own or _SHARES.search(text.replace("num_workers", "")):
+        text = _IMPORTS.sub("", own + "\n".join(_named_in(cls, own)))
+        if iterates is None or "num_workers" in own or _SHARES.search(text):
             continue
         if not _DRAWS.search(own):
             yield Finding(
@@ -42,6 +43,21 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="ask `torch.utils.data.get_worker_info()` in `__iter__`, and yield this worker's share alone",
                 related=(loader.call.place.location,),
             )
+
+
+def _named_in(cls: Class, text: str) -> Iterator[str]:
+    """The functions and classes of the files around that the class speaks of, and those that these speak of."""
+    words, told, grown = set(_WORD.findall(text)), set[str](), True
+    around = {file for base in cls.line for file in (base.file, *map(cls.file.sites.at, base.file.imports)) if file}
+    while grown:
+        grown = False
+        defined: list[Class | Function] = [part for file in around for part in (*file.functions, *file.classes)]
+        for each in defined:
+            if each.name in words and each.name not in told and each is not cls:
+                told.add(each.name)
+                words.update(_WORD.findall(each.text))
+                grown = True
+                yield each.text
 
 
 def _handed_on_to(cls: Class, iterates: Function | None) -> Iterator[str]:

@@ -10,6 +10,7 @@ from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "loader iterator"
 WORDS = ("next(iter(",)
+_DEPTH = 4
 _HELD_OUT = ("val", "test", "eval", "dev")
 
 
@@ -51,31 +52,34 @@ def _draws_at_once(loader: ast.Call) -> bool:
     return words.get("shuffle") == "True" and words.get("num_workers", "0") == "0"
 
 
-def _trains_each_time(call: Call) -> bool:
-    """Whether the loop around it, or around the one call of its function, runs a backward itself.
+def _trains_each_time(call: Call, trains: bool = False, depth: int = _DEPTH) -> bool:
+    """Whether the loop around it, or around the one call of its function, runs a backward, or that function does.
 
-    Without a condition between, and where the function does nothing but take that batch.
+    Without a condition between.
     """
     for context in call.context.outwards():
         if context.kind == "loop":
-            return isinstance(context.node, ast.For | ast.While) and _runs_backward(context.node)
-        if context.kind == "function" and call.function is not None and _only_takes(call.function, call):
+            around = context.node
+            return trains or (isinstance(around, ast.For | ast.While) and _runs_backward(around.body))
+        if context.kind == "function" and call.function is not None and depth > 0:
             calls = list(callers(call.file.sites, call.function))
-            return len(calls) == 1 and calls[0].function is not call.function and _trains_each_time(calls[0])
+            learns = trains or _runs_backward(call.function.node.body)
+            if len(calls) != 1 or calls[0].function is call.function or not (learns or _only_takes(call.function)):
+                return False
+            return _trains_each_time(calls[0], learns, depth - 1)
         if context.kind in ("if", "try", "function", "lambda", "class", "module", "comprehension"):
             return False
     return False
 
 
-def _only_takes(function: Function, call: Call) -> bool:
+def _only_takes(function: Function) -> bool:
     """`def batch(self): return next(iter(self.loader))`, or with what it took moved to a device."""
-    first, last = function.node.body[0], function.node.body[-1]
-    taken = first.value if isinstance(first, ast.Assign | ast.Return) else None
-    return len(function.node.body) <= 2 and isinstance(last, ast.Return) and taken is call.node
+    *lines, last = function.node.body
+    return isinstance(last, ast.Return) and all(isinstance(line, ast.Assign) for line in lines)
 
 
-def _runs_backward(loop: ast.For | ast.While) -> bool:
-    todo: list[ast.AST] = list(loop.body)
+def _runs_backward(block: list[ast.stmt]) -> bool:
+    todo: list[ast.AST] = list(block)
     while todo:
         node = todo.pop()
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":

@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods
 from mlcheck.lint.sites import Call, Context, File
-from mlcheck.lint.sites.data.shifted import AS_IT_IS, shifted_by_sample
+from mlcheck.lint.sites.data.shifted import AS_IT_IS, shifted_by_sample, shifted_in_batch
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.values import Object, live, traces_of
@@ -28,6 +28,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _shifted_by_data(facts)
     files = list(facts.sites.mentioning(_MODELS))
+    yield from _unpacked(facts) if files else ()
     for file in facts.sites.mentioning(["labels="]) if files else ():
         for calls in file.walk.calls.values():
             for call, context in calls:
@@ -37,12 +38,31 @@ def check(facts: Facts) -> Iterator[Finding]:
                 facts.sites.seen[LOOKS_AT] += 1
                 ids = words["input_ids"] if "input_ids" in words else call.args[0]
                 ahead = _cut(file, words["labels"], context, _AHEAD)
-                if ahead and ahead == _cut(file, ids, context, _BEHIND) and _shifts(file, call, context):
+                cut = ahead != "" and ahead == _cut(file, ids, context, _BEHIND)
+                if (cut or shifted_by_sample(file, words["labels"], context)) and _shifts(file, call, context):
                     yield Finding(
                         "The model shifts its labels itself: shifted here as well, they are two tokens ahead",
                         file.place(words["labels"], context).location,
                         help="pass the same tokens as `input_ids` and as `labels`",
                     )
+
+
+def _unpacked(facts: Facts) -> Iterator[Finding]:
+    """`model(**batch)`, where the data set has put the `labels` of its samples one token ahead of their `input_ids`."""
+    for file in facts.sites.mentioning(["(**", ", **"]):
+        for call in (Call(file, *each) for calls in file.walk.calls.values() for each in calls):
+            batch = next((word.value for word in call.node.keywords if word.arg is None), None)
+            if not isinstance(batch, ast.Name) or not _shifts(file, call.node, call.context):
+                continue
+            facts.sites.seen[LOOKS_AT] += 1
+            shifted = shifted_in_batch(file, batch, call.context, "labels")
+            if shifted is not None:
+                yield Finding(
+                    "The model shifts its labels itself, and the data set has done so: they are two tokens ahead",
+                    call.place.location,
+                    help="give the same tokens as `input_ids` and as `labels`",
+                    related=(shifted.file.place(shifted.node, shifted.context).location,),
+                )
 
 
 def _shifted_by_data(facts: Facts) -> Iterator[Finding]:
@@ -115,7 +135,8 @@ def _cut(file: File, node: ast.expr, context: Context, slices: tuple[str, ...]) 
 
 def _shifts(file: File, call: ast.Call, context: Context) -> bool:
     """Whether what is called is a language model of Transformers, as far as it can be followed."""
-    names = [origin.name for origin in origins(file, call.func, context)]
+    found = origins(file, call.func, context)
+    names = [each._replace(node=before_methods(each.node, ("to", "cuda", "train", "eval"))).name for each in found]
     return bool(names) and all(
         name.startswith("transformers.")
         and any(word in name for word in _MODELS)

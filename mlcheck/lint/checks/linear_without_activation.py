@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_name, reads_of
+from mlcheck.lint.nodes import is_name, reads_of, walk
 from mlcheck.lint.sites import Call, Class, Context, File, Function
 from mlcheck.lint.sites.layers.linear_stacks import linear_stacks
 from mlcheck.lint.sites.layers.modules import module_classes, text_of
@@ -61,23 +61,40 @@ def _in_forward(cls: Class, forward: Function) -> Iterator[Finding]:
     for node in forward.nodes:
         if isinstance(node, ast.Call) and len(node.args) == 1 and isinstance(node.args[0], ast.Call):
             yield from _pair(cls, forward, node.args[0], node)
-    for first, second in zip(forward.node.body, forward.node.body[1:], strict=False):
-        if isinstance(first, ast.Assign) and isinstance(second, ast.Assign | ast.Return):
-            one, two, target = first.value, second.value, first.targets[0]
-            if isinstance(one, ast.Call) and isinstance(two, ast.Call) and isinstance(target, ast.Name):
-                given = two.args[0] if len(two.args) == 1 else None
-                if is_name(given, target.id) and _is_last(first, second, forward):
-                    yield from _pair(cls, forward, one, two)
+    for number, first in enumerate(forward.node.body):
+        target = first.targets[0] if isinstance(first, ast.Assign) else None
+        if (
+            not isinstance(first, ast.Assign)
+            or not isinstance(first.value, ast.Call)
+            or not isinstance(target, ast.Name)
+        ):
+            continue
+        rest = forward.node.body[number + 1 :]
+        second = next((line for line in rest if not _only_drops(cls, line, target.id)), None)
+        if isinstance(second, ast.Assign | ast.Return) and len(reads_of(walk(second), target.id)) == 1:
+            for two in walk(second):
+                if isinstance(two, ast.Call) and len(two.args) == 1 and is_name(two.args[0], target.id):
+                    if _is_last(second, target.id, forward) and _layer(cls, forward, first.value) is not None:
+                        yield from _pair(cls, forward, first.value, two)
 
 
-def _is_last(first: ast.Assign, second: ast.Assign | ast.Return, forward: Function) -> bool:
-    """Whether nothing else reads what the first statement made."""
-    assert isinstance(first.targets[0], ast.Name)
-    name = first.targets[0].id
-    if isinstance(second, ast.Return) or (isinstance(second.targets[0], ast.Name) and second.targets[0].id == name):
+def _only_drops(cls: Class, line: ast.stmt, name: str) -> bool:
+    """`x = self.dropout(x)`, which changes nothing about what both layers are together."""
+    match line:
+        case ast.Assign(
+            targets=[ast.Name(id=target)],
+            value=ast.Call(func=ast.Attribute(value=ast.Name(), attr=layer), args=[ast.Name(id=given)]),
+        ) if target == given == name:
+            made = [function.file.called(each.value, each.context) for function, each in cls.attribute(layer)]
+            return bool(made) and all(called.startswith("torch.nn.Dropout") for called in made)
+    return False
+
+
+def _is_last(second: ast.Assign | ast.Return, name: str, forward: Function) -> bool:
+    """Whether nothing else reads what the first layer made."""
+    if isinstance(second, ast.Return) or is_name(second.targets[0], name):
         return True
-    reads = reads_of(forward.nodes, name)
-    return len([node for node in reads if node.lineno > first.lineno]) == 1
+    return len([node for node in reads_of(forward.nodes, name) if node.lineno >= second.lineno]) == 1
 
 
 def _pair(cls: Class, forward: Function, one: ast.Call, two: ast.Call) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.frameworks import owned
@@ -12,7 +13,9 @@ from mlcheck.lint.sites.ranks import DDP, lets_one_rank_in, starts
 
 LOOKS_AT = "distributed model"
 WORDS = ("DistributedDataParallel",)
-_TELLS = ("broadcast", "all_reduce", "_sync_module_states", "all_gather", "scatter")
+_TELLS = pattern(
+    r"broadcast|_sync_module_states|(?:all_reduce|all_gather|scatter)\w*\([^)\n]*(?:\bp\b|param|weight|\.data)"
+)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -27,7 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             func = call.node.func
             if guard is None or not isinstance(func, ast.Attribute) or not _is_wrapped(call, func.value):
                 continue
-            if not any(word in other.text for other in (file, *(wrap.file for wrap in wraps)) for word in _TELLS):
+            if not any(_TELLS.search(other.text) for other in (file, *(wrap.file for wrap in wraps))):
                 yield Finding(
                     f"One rank alone loads the weights, and `{ast.unparse(func.value)}` is wrapped already: "
                     "the other ranks go on with weights of their own",

@@ -105,7 +105,7 @@ def _are_crossed(loss: Loss, given: ast.expr) -> bool:
     first, second = loss.input, loss.target
     if not isinstance(first, Symbol) or not isinstance(second, Tensor) or first.traces:
         return False
-    drawn = isinstance(first.key, tuple) and first.key[0] in ("item", "element")
+    drawn = isinstance(first.key, tuple) and first.key[0] in ("item", "element", "batch")
     if first.name.lower() != _word(given) or not (drawn or _is_fed(first, second)):
         return False
     return second.kind in ("raw", "softmax", "log_softmax", "sigmoid") and bool(live(second.traces))

@@ -9,6 +9,7 @@ from mlcheck.lint.facts import Facts, Loss
 from mlcheck.lint.nodes import is_name, own_nodes, walk
 from mlcheck.lint.sites import File
 from mlcheck.lint.sites.training.last_batch_steps import last_batch_steps
+from mlcheck.lint.sites.training.unread_answers import Unread, unread_answers
 from mlcheck.lint.sites.training.unread_losses import unread_losses
 from mlcheck.lint.values import live, traces_of
 
@@ -46,6 +47,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="add it to the loss that `backward()` is called on, or leave it out",
                 related=(backward.location,),
             )
+    for unread in _returned(facts):
+        yield Finding(
+            f"`{unread.name}` is computed and never used: nothing learns from it",
+            unread.call.place.location,
+            help="add it to the loss that `backward()` is called on, or leave it out",
+        )
     for last in last_batch_steps(facts.sites):
         file, context = last.loop.file, last.loop.context
         yield Finding(
@@ -54,6 +61,17 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="move the backward pass and the step into the loop",
             related=(file.place(last.line, context).location,),
         )
+
+
+def _returned(facts: Facts) -> Iterator[Unread]:
+    """Losses that a function returns beside others, and that whoever learns from these does not read."""
+    told: set[ast.AST] = set()
+    for loss in facts.losses:
+        call = facts.sites.call_at(loss.place) if loss.place.node not in told else None
+        function = call.function if call is not None and not call.file.is_test else None
+        if function is not None and (function.name == "forward" or _is_recorded(loss)):
+            told.add(loss.place.node)
+            yield from unread_answers(function, loss.place.node)
 
 
 def _is_recorded(loss: Loss) -> bool:

@@ -12,7 +12,7 @@ from mlcheck.lint.sites.training.torn_fakes import torn_fakes
 from mlcheck.lint.values import Cut, Symbol, Tensor, live
 
 LOOKS_AT = "backward pass beside a cut"
-WORDS = ("detach", "item()", "float(", "> ", ">= ", "argmax", "round(", "max(", "indices", "no_grad", "inference_mode")
+WORDS = ("detach", ".data", "item()", "float(", "> ", ">= ", "round(", "max(", "indices", "no_grad", "inference_mode")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -7,8 +7,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, is_name, loads, walk
-from mlcheck.lint.sites import Call
+from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.latest import latest, source
+from mlcheck.lint.sites.origins import callers, returns
 
 LOOKS_AT = "masked score"
 WORDS = ("mask",)
@@ -35,7 +36,10 @@ def check(facts: Facts) -> Iterator[Finding]:
             if mask is None or _BROKEN_NUMBERS.search(ast.unparse(mask)) or _is_of_scores(call, mask):
                 continue
             softmax = next((other for other in softmaxes if _takes(other, call)), None)
-            if softmax is not None and not _is_row(call, mask, softmax) and not _is_mended(call, mask, softmax):
+            mended = softmax is not None and _is_mended(call, mask, softmax)
+            if softmax is None:
+                softmax = next(_softmaxes_of_answer(call), None)
+            if softmax is not None and not _is_row(call, mask, softmax) and not mended:
                 yield Finding(
                     f"A masked score of {ast.unparse(_given(call))} is an ordinary score to the softmax: "
                     "masked positions still get weight",
@@ -132,6 +136,34 @@ def _softened(softmax: Call) -> ast.expr | None:
     is_module = isinstance(softmax.node.func, ast.Attribute) and ast.unparse(softmax.node.func).startswith("self.")
     owner = getattr(softmax.node.func, "value", None)
     return softmax.argument("input", 0) if of_library or is_module else owner
+
+
+def _softmaxes_of_answer(fill: Call) -> Iterator[Call]:
+    """The softmax of what the function around returns, where a caller takes it as it is and masks no weights itself."""
+    function = fill.function
+    for call in callers(fill.file.sites, function) if function is not None and _returns(function, fill) else ():
+        handed = {ast.unparse(part) for part in (*call.node.args, *(word.value for word in call.node.keywords))}
+        for softmax in call.file.calls(_SOFTMAX) if call.function is not None else ():
+            given = _softened(softmax)
+            if softmax.function is not call.function or given is None:
+                continue
+            made, _ = source(softmax.file, before_methods(given, _AS_IT_IS), softmax.context)
+            taken = before_methods(made, _AS_IT_IS) is call.node
+            if taken and not _weighs_again(call.function, softmax, handed):
+                yield softmax
+
+
+def _returns(function: Function, fill: Call) -> bool:
+    return any(source(fill.file, each, function.inner)[0] is fill.node for each in returns(function))
+
+
+def _weighs_again(function: Function | None, softmax: Call, handed: set[str]) -> bool:
+    """Whether a product below it has one of these in it: `weights * mask`."""
+    below = [n for n in function.all(ast.BinOp) if n.lineno >= softmax.node.lineno] if function is not None else []
+    products = (node for node in below if isinstance(node.op, ast.Mult))
+    given = softmax.node
+    sides = (side for node in products for side in (node.left, node.right) if given not in walk(side))
+    return any(ast.unparse(part) in handed for side in sides for part in walk(side) if isinstance(part, ast.Name))
 
 
 def _takes(softmax: Call, fill: Call) -> bool:

@@ -6,7 +6,11 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.evaluation.gathered import Gathered, gathered
+from mlcheck.lint.sites.iteration import item_of_iteration
+from mlcheck.lint.sites.latest import source
 
 LOOKS_AT = "metric of scikit-learn"
 WORDS = ("sklearn",)
@@ -17,7 +21,20 @@ _METRICS = (
     *("mean_absolute_percentage_error", "det_curve"),
 )
 _PREDICTED = frozenset(["pred", "preds", "prediction", "predictions", "predicted", "prob", "probs", "proba", "hat"])
-_PREDICTED |= {"logits", "output", "outputs", "score", "scores", "probabilities", "yhat", "ypred"}
+_PREDICTED |= {
+    "logits",
+    "output",
+    "outputs",
+    "score",
+    "scores",
+    "probabilities",
+    "yhat",
+    "ypred",
+    "guess",
+    "guesses",
+    "guessed",
+}
+_CHOOSES = frozenset(["argmax", "sigmoid", "softmax", "predict", "topk", "round"])
 _LABELS = frozenset(["true", "label", "labels", "target", "targets", "gt", "truth", "ytrue", "actual", "truths"])
 _PLAIN = (
     "numpy",
@@ -40,13 +57,33 @@ def check(facts: Facts) -> Iterator[Finding]:
     for call in facts.sites.calls(*(f"sklearn.metrics.{name}" for name in _METRICS)):
         facts.sites.seen[LOOKS_AT] += 1
         given = call.node.args[:2]
-        if len(given) == 2 and [_kind(part) for part in given] == ["predicted", "label"]:
+        if len(given) == 2 and _kinds(call, given) == ["predicted", "label"]:
             metric, first, second = last_name(call.node.func), ast.unparse(given[0]), ast.unparse(given[1])
             yield Finding(
                 f"`{metric}` gets the predictions first: it takes the labels, then the predictions",
                 call.place.location,
                 help=f"swap them: `{metric}({second}, {first})`",
             )
+
+
+def _kinds(call: Call, given: list[ast.expr]) -> list[str]:
+    """What two arguments are: by their names, and where neither tells, by what each batch adds to them."""
+    named = [_kind(part) for part in given]
+    if any(named):
+        return named
+    return [_kind_of_batch(gathered(call.file, part, call.context, brought=True)) for part in given]
+
+
+def _kind_of_batch(added: Gathered | None) -> str:
+    """`predicted` of the classes that are chosen from scores, `label` of what a loop brings beside the inputs."""
+    if added is None:
+        return ""
+    made, context = source(added.file, added.node, added.context)
+    called = {last_name(part.func) for part in walk(made) if isinstance(part, ast.Call)}
+    if not called.isdisjoint(_CHOOSES):
+        return "predicted"
+    item = item_of_iteration(made, context)
+    return "label" if item is not None and item.key not in (0, "input_ids", "x", "image", "images") else ""
 
 
 def _kind(node: ast.expr) -> str:

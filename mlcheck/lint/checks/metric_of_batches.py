@@ -14,6 +14,7 @@ from mlcheck.lint.sites.evaluation.logged_values import logged_in_evaluation
 from mlcheck.lint.sites.evaluation.tracked_metrics import tracked_metrics
 from mlcheck.lint.sites.evaluation.without_gradients import evaluating_files
 from mlcheck.lint.sites.origins import origins, returns
+from mlcheck.lint.sites.records import made_of
 
 LOOKS_AT = "batch metric"
 WORDS = ("sklearn", "torchmetrics", "torcheval", "exp(")
@@ -26,7 +27,7 @@ _EXPONENTIALS = ("math.exp", "torch.exp", "numpy.exp")
 _LOSSES = ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss", "torch.nn.CrossEntropyLoss")
 _LOSS = pattern(r"loss|criterion|nll|cross_entropy", re.IGNORECASE)
 _OVER_DATA = pattern(r"loader|\bdl\b|_dl\b|batches|dataloader", re.IGNORECASE)
-_ADDS = ("append", "update", "add")
+_ADDS = ("append", "update", "add", "push", "log")
 _SAMPLES = pattern(r"per_(?:sample|image|user|query|class|graph|case)|for_each")
 
 
@@ -124,9 +125,27 @@ def _averaged(function: Function, loop: ast.For) -> Iterator[Finding]:
         else:
             continue
         metric = _metric_of(function, value)
-        use = _mean_of(function, loop, name) if metric else None
+        use = _mean_of(function, loop, name) or _mean_by_meter(function, loop, name) if metric else None
         if use is not None:
             yield _finding(metric, function.place(use), function.place(node))
+
+
+def _mean_by_meter(function: Function, loop: ast.For, name: str) -> ast.expr | None:
+    """`meter.value()`, `meter.average` or `meter()` behind the loop, of a class of the project that divides there."""
+    for node in (*function.all(ast.Call), *function.all(ast.Attribute)):
+        func = node.func if isinstance(node, ast.Call) else node
+        asked, owner = ("__call__", func) if ast.unparse(func) == name else ("", func)
+        if isinstance(func, ast.Attribute) and not asked:
+            asked, owner = func.attr, func.value
+        if node.lineno <= loop.lineno or not asked or (not isinstance(node, ast.Call) and asked == "__call__"):
+            continue
+        if ast.unparse(owner) != name or any(part is node for part in walk(loop)):
+            continue
+        meter = made_of(function.file, owner, function.inner)
+        member = meter.find(asked) if meter is not None else None
+        if member is not None and (" / " in member.text or "mean(" in member.text):
+            return node
+    return None
 
 
 def _finding(metric: str, mean: Place, each: Place) -> Finding:

@@ -181,11 +181,8 @@ def _finding(place: Place) -> Finding:
 def _winners(facts: Facts) -> Iterator[Finding]:
     calls = frozenset(forward.place.node for forward in facts.forwards)
     for won in wrong_winners(facts.sites, calls):
-        found = "`argmax` over dimension 0 names a sample for each class, not a class for each sample"
-        if won.flat:
-            found = "`argmax` without a dimension names one place in the whole batch, not a class for each sample"
         yield Finding(
-            found,
+            "`argmax` over dimension 0 names a sample for each class, not a class for each sample",
             won.place.location,
             help="`argmax(dim=1)`, or `dim=-1` where the classes come last",
             related=(won.compared.location,),

@@ -37,7 +37,7 @@ def joined(m: Machine, traces: Traces, *parts: Value) -> Traces:
 
 def _may_learn(value: Value) -> bool:
     if isinstance(value, Symbol):
-        data = isinstance(value.key, tuple) and value.key[:1] in (("item",), ("element",))
+        data = isinstance(value.key, tuple) and value.key[:1] in (("item",), ("element",), ("batch",))
         return not (value.traces or value.split or data)
     if isinstance(value, Tensor):
         return not (value.traces or value.split)

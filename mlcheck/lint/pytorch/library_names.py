@@ -42,6 +42,7 @@ WRAPPERS = frozenset(
         "torch.utils.data.distributed.DistributedSampler",
     ]
 )
+
 SAME = frozenset(
     [
         "squeeze",

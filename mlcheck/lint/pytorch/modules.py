@@ -232,7 +232,7 @@ def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST)
         return losses.activated(m, _ACTIVATIONS[name], first, node, split, traces)
     if name.startswith(_LINEAR):
         return Tensor("other" if m.facts.sites.once(hooked) else "raw", m.place(node), split, traces)
-    if name.startswith(_SAME):
+    if name.startswith(_SAME) or (isinstance(first, Tensor) and endings.averages(name, first.kind)):
         return replace(first, shape=None) if isinstance(first, Tensor | Symbol) else first
     if name in ("LSTM", "GRU", "RNN", "MultiheadAttention"):
         recording.sequence(m, module, first, node)

@@ -52,11 +52,11 @@ def _branch(line: ast.If, rest: list[ast.stmt]) -> Branch:
         orelse = [*orelse, *rest]
     elif rest and orelse and isinstance(orelse[-1], _LEAVES):
         body = [*body, *rest]
-    test, turned = _positive(line.test)
+    test, turned = positive(line.test)
     return Branch(line, test, orelse, body) if turned else Branch(line, test, body, orelse)
 
 
-def _positive(test: ast.expr) -> tuple[ast.expr, bool]:
+def positive(test: ast.expr) -> tuple[ast.expr, bool]:
     """The test without negation, and whether it was negated. `a >= b` stays: neither it nor `a < b` holds of NaN."""
     turned = False
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):

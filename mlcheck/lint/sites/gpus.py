@@ -171,8 +171,17 @@ def _makes_gpu(device: Origin) -> bool:
     node = device.node
     if isinstance(node, ast.Call) and device.name == "torch.device" and node.args:
         arms = [node.args[0].body, node.args[0].orelse] if isinstance(node.args[0], ast.IfExp) else [node.args[0]]
-        return any(_names_gpu(device.file.constant(arm, device.context)) for arm in arms)
+        return any(_is_name_of_gpu(device, arm) for arm in arms)
     return isinstance(node, ast.Constant) and _names_gpu(node.value)
+
+
+def _is_name_of_gpu(device: Origin, arm: ast.expr) -> bool:
+    """`"cuda"`, or a parameter that is nothing else whoever calls."""
+    known = device.file.constant(arm, device.context)
+    if not isinstance(arm, ast.Name) or isinstance(known, str):
+        return _names_gpu(known)
+    found = origins(device.file, arm, device.context)
+    return bool(found) and all(isinstance(each.node, ast.Constant) and _names_gpu(each.node.value) for each in found)
 
 
 def _names_gpu(value: object) -> bool:

@@ -65,16 +65,22 @@ def item_of_iteration(node: ast.expr, context: Context) -> Item | None:
     for outer in context.outwards():
         if outer.kind == "function":
             return None
-        if not isinstance(outer.node, ast.For):
-            continue
-        turn = iteration_of(outer.node)
-        parts = turn.brought.elts if isinstance(turn.brought, ast.Tuple | ast.List) else []
-        places = [place for place, part in enumerate(parts) if is_name(part, batch.id)]
-        if key is None and len(places) == 1:
-            return Item(places[0], turn.over, outer)
-        if key is not None and is_name(turn.brought, batch.id):
-            return Item(key, turn.over, outer)
+        for turn in _turns(outer.node):
+            parts = turn.brought.elts if isinstance(turn.brought, ast.Tuple | ast.List) else []
+            places = [place for place, part in enumerate(parts) if is_name(part, batch.id)]
+            if key is None and len(places) == 1:
+                return Item(places[0], turn.over, outer)
+            if key is not None and is_name(turn.brought, batch.id):
+                return Item(key, turn.over, outer)
     return None
+
+
+def _turns(around: ast.AST) -> list[Iteration]:
+    if isinstance(around, ast.For):
+        return [iteration_of(around)]
+    if isinstance(around, ast.ListComp | ast.GeneratorExp | ast.SetComp):
+        return [iteration_of(each) for each in around.generators]
+    return []
 
 
 def part_of(made: ast.expr, key: int | str) -> ast.expr | None:

@@ -22,7 +22,25 @@ def latest(file: File, node: ast.Name, context: Context) -> Binding | None:
         return None
     last = above[-1]
     bound = next(outer for outer in last.context.outwards() if outer.kind != "with")  # which always runs its body
-    return last if bound in around else None
+    return last if bound in around or _holds(bound, node) else None
+
+
+def settled(file: File, node: ast.Name, context: Context) -> Binding | None:
+    """As `latest`, where no line further down may have bound the name by the time that a loop comes round."""
+    below = [found for found in file.bindings(node.id, context) if not _before(found.node, node)]
+    return latest(file, node, context) if not below else None
+
+
+def _holds(block: Context, node: ast.AST) -> bool:
+    """Whether a loop or an arm of a branch goes on to the line of a node whose own context is not told."""
+    around, line = block.node, getattr(node, "lineno", 0)
+    if block.kind == "loop" and isinstance(around, ast.For | ast.AsyncFor | ast.While):
+        lines = around.body
+    elif block.kind == "if" and isinstance(around, ast.If):
+        lines = around.body if block.arm == "body" else around.orelse
+    else:
+        return False
+    return lines[0].lineno <= line <= (lines[-1].end_lineno or 0)
 
 
 def reaching(file: File, node: ast.Name, context: Context) -> list[Binding]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mlcheck.lint.nodes import is_name
 from mlcheck.lint.sites.model import OPEN, Class, Named, ProjectModule
+from mlcheck.lint.sites.objects import method_of_object
 from mlcheck.lint.sites.scopes import Binding, Context
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def resolved(file: File, node: ast.AST | None, context: Context, depth: int = _D
             return file.sites.member(owner, node.attr, depth)
         if isinstance(owner, Class):
             return owner.find(node.attr)
-        return _method(file, node, context) or _of_instance(file, node, context, depth)
+        return _method(file, node, context) or method_of_object(file, node, context, depth)
     if isinstance(node, ast.Subscript | ast.Call):
         return _looked_up(file, node, context, depth - 1) if depth > 0 else None
     if not isinstance(node, ast.Name) or depth <= 0:
@@ -83,51 +84,23 @@ def _method(file: File, node: ast.Attribute, context: Context) -> Named:
     return None
 
 
-def _of_instance(file: File, node: ast.Attribute, context: Context, depth: int) -> Named:
-    """`engine.fit`, where `engine` is made once, of a class of the project, or told to be one; `Engine(...).fit`.
-
-    So for `self.engine.fit`.
-    """
-    made: ast.AST | None = node.value
-    if isinstance(made, ast.Name) and depth > 0:
-        bindings = file.bindings(made.id, context)
-        if len(bindings) == 1 and bindings[0].kind == "param":
-            return _of_annotated(file, bindings[0], node.attr, depth)
-        binding = bindings[0] if len(bindings) == 1 and bindings[0].kind in ("value", "item") else None
-        made, context = (binding.value, binding.context) if binding is not None else (None, context)
-        if binding is not None and isinstance(made, ast.Tuple | ast.List) and 0 <= binding.item < len(made.elts):
-            made = made.elts[binding.item]
-    elif isinstance(made, ast.Attribute):
-        made, context = _kept(file, made, context)
-    if not isinstance(made, ast.Call) or depth <= 0:
+def _of_class_method(file: File, binding: Binding) -> Named:
+    """The class that `cls` is, in a class method of one that nothing is derived from."""
+    method = file.function_around(binding.context)
+    if method is None or method.cls is None or not isinstance(binding.node, ast.arg):
         return None
-    cls = file.resolve(made.func, context, depth - 1)
-    return cls.find(node.attr) if isinstance(cls, Class) else None
-
-
-def _kept(file: File, node: ast.Attribute, context: Context) -> tuple[ast.AST | None, Context]:
-    """What `self.saver` is given, by one assignment in all its class."""
-    method = file.method_around(context)
-    if method is None or method.cls is None or not is_name(node.value, method.receiver):
-        return None, context
-    sets = method.cls.attribute(node.attr)
-    return (sets[0][1].value, sets[0][1].context) if len(sets) == 1 and sets[0][0].file is file else (None, context)
-
-
-def _of_annotated(file: File, binding: Binding, name: str, depth: int) -> Named:
-    """The method of `def run(engine: Engine)`, where no class derived from that has its own."""
-    told = binding.node.annotation if isinstance(binding.node, ast.arg) else None
-    cls = file.resolve(told, binding.context, depth - 1) if isinstance(told, ast.Name | ast.Attribute) else None
-    found = cls.find(name) if isinstance(cls, Class) else None
-    if found is None or any(cls in other.line[1:] and name in other.methods for other in file.sites.classes):
-        return None
-    return found
+    told = any(is_name(each, "classmethod") for each in method.node.decorator_list)
+    first = next(iter(method.parameters), "") == binding.node.arg
+    cls = method.cls
+    return cls if told and first and not any(cls in other.line[1:] for other in file.sites.classes) else None
 
 
 def meaning_of(file: File, binding: Binding, depth: int = _DEPTH) -> Named:
     """What one binding makes of its name."""
     if binding.kind in ("def", "class"):
         return file.definitions.get(binding.node)
+    if binding.kind == "param":
+        return _of_class_method(file, binding)
     if binding.kind == "value" and isinstance(binding.value, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
         return file.resolve(binding.value, binding.context, depth - 1)
     if binding.kind == "import" and isinstance(binding.value, ast.alias):

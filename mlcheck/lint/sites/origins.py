@@ -11,8 +11,9 @@ from mlcheck.lint.sites.entering import Entered
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.instances import calls_of_instances
 from mlcheck.lint.sites.iteration import handed_through
-from mlcheck.lint.sites.latest import reaching
+from mlcheck.lint.sites.latest import reaching, settled
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
+from mlcheck.lint.sites.objects import class_of_object
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.records import field, made_of
 from mlcheck.lint.sites.returning import returned
@@ -62,6 +63,15 @@ def origins(file: File, node: ast.expr, context: Context, entered: Entered | Non
         else:
             found.append(origin)
     return found
+
+
+def sole(file: File, node: ast.expr, context: Context, entered: Entered | None = None) -> Origin | None:
+    """The one expression that the value of `node` comes from, through functions too; None where it may be others."""
+    found = origins(file, node, context, entered)
+    last = settled(file, node, context) if len(found) > 1 and isinstance(node, ast.Name) else None
+    if last is not None and isinstance(last.value, ast.expr) and last.kind == "value":
+        found = origins(file, last.value, last.context, entered)  # `scores = hide(scores, mask)`: what they are now
+    return found[0] if len(found) == 1 else None
 
 
 def _step(origin: Origin) -> Iterator[Origin]:
@@ -127,7 +137,8 @@ def _bound(file: File, binding: Binding, item: int, entered: Entered | None) -> 
             place = (file, function.defined.context) if is_default else (entered.call.file, entered.call.context)
             yield Origin(place[0], value, place[1], -1, None if is_default else entered.outer)
         elif function is not None:
-            yield from given(file.sites, function, binding.node.arg)
+            handed = given(file.sites, function, binding.node.arg)
+            yield from (each._replace(item=item) if each.item < 0 else each for each in handed)
     elif binding.kind == "from":
         named = file.sites.variable(file, binding)
         if named is not None:
@@ -169,6 +180,9 @@ def _is_property(method: Function) -> bool:
 def _call(origin: Origin, node: ast.Call) -> Iterator[Origin]:
     file, _, context, item, entered = origin
     named = file.resolve(node.func, context)
+    if named is None and isinstance(node.func, ast.Name | ast.Attribute):
+        made = class_of_object(file, node.func, context, _DEPTH)
+        named = made.find("__call__") if made is not None else None
     if isinstance(named, Function):
         through = Entered(named, Call(file, node, context), entered)
         for answer, where in returned(named):
@@ -223,5 +237,9 @@ def _by_meaning(asked: tuple[Sites, str]) -> dict[Function | Class, list[Call]]:
         for call in file.calls(name, *file.walk.aliases.get(name, ())):
             named = file.resolve(call.node.func, call.context)
             if isinstance(named, Function | Class):
+                found.setdefault(named, []).append(call)
+        for call in file.calls("cls") if f"class {name}" in file.text else ():
+            named = file.resolve(call.node.func, call.context)
+            if isinstance(named, Class) and named.name == name:
                 found.setdefault(named, []).append(call)
     return found

@@ -10,13 +10,16 @@ from functools import lru_cache
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import last_name, stores, stores_of, walk
+from mlcheck.lint.nodes import assigned, before_methods, is_name, last_name, reads_of, stores, stores_of, walk
 from mlcheck.lint.sites.lines import Lines
 
 _PART = pattern(r"\d+|[A-Z]?[a-z]+|[A-Z]+(?![a-z])|_+")
 _NAME = pattern(r"[A-Za-z_]\w*")
 _SIZES = pattern(r"^_|len|size|shape|num|dim")  # of things that belong together these agree
 _ANCHOR = pattern(r"quer|anchor|user|source")
+_MOVES = ("to", "cuda", "cpu", "float", "double", "half", "long", "contiguous", "unsqueeze", "reshape", "view")
+_MOVED = pattern(rf"\b(\w+)\b[^=\n]* = [^=\n]*\b\1\.(?:{'|'.join(_MOVES)})\(")
+_LABELS = pattern(r"label|target|(?:^|_)(?:y|gt|truth|tgt)(?:_|\d|$)")
 _SHORTEST = 2
 _NEAR = 20
 _RARE = 2
@@ -75,9 +78,22 @@ def added_to_itself(lines: Lines) -> Iterator[tuple[ast.BinOp, str]]:
                         break
 
 
-def _rare_twins(text: str) -> set[str]:
+def _moved(lines: Lines) -> Counter[str]:
+    """How often each name is only given to itself: `x1, x2 = x1.to(device), x2.to(device)`."""
+    if lines.function is None or not _MOVED.search(lines.text):
+        return Counter()
+    pairs = [pair for line in lines.all(ast.Assign) for pair in assigned(line)]
+    return Counter(last_name(target) for target, value in pairs if _is_moved(target, value))
+
+
+def _is_moved(target: ast.expr, value: ast.expr) -> bool:
+    inner = before_methods(value, _MOVES)
+    return isinstance(target, ast.Name) and inner is not value and is_name(inner, target.id)
+
+
+def _rare_twins(text: str, moved: Counter[str]) -> set[str]:
     """Names that stand there once or twice and have a twin that stands there more than once, by the text alone."""
-    counts = Counter(_NAME.findall(text))
+    counts = Counter(_NAME.findall(text)) - moved - moved
     shared = Counter(stem for name in counts for stem in _stems(name))
     common = Counter(stem for name, count in counts.items() if count > 1 for stem in _stems(name))
     rare = (name for name, count in counts.items() if count <= _RARE)
@@ -95,11 +111,19 @@ def _stems(name: str) -> tuple[tuple[int, str], ...]:
 
 def _unread(lines: Lines) -> list[str]:
     """The parameters and variables that nothing reads, and that may have a twin."""
-    rare = _rare_twins(lines.text)
+    moved = _moved(lines)
+    rare = _rare_twins(lines.text, moved)
     if not rare or "locals()" in lines.text:
         return []
     own = {node.id for node in lines.all(ast.Name) if isinstance(node.ctx, ast.Store)} - _left_over(lines)
-    return sorted(name for name in rare & (own | {*lines.parameters}) if name not in lines.read)
+    return sorted(name for name in rare & (own | {*lines.parameters}) if _is_unread(lines, name, moved[name]))
+
+
+def _is_unread(lines: Lines, name: str, moved: int) -> bool:
+    """Whether nothing reads it but to move it; labels are moved with the rest of a batch that is to have none."""
+    if name not in lines.read:
+        return True
+    return moved > 0 and not _LABELS.search(name.lower()) and len(reads_of(lines.all(ast.Name), name)) == moved
 
 
 def _left_over(lines: Lines) -> set[str]:

@@ -1,4 +1,4 @@
-"""From what a loop over a loader brings to what the loader's data set returns."""
+"""From what a loop over a loader brings to what the loader's data set, or its collate function, returns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from mlcheck.lint.nodes import before_methods, is_name
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.iteration import item_of_iteration, part_of
-from mlcheck.lint.sites.model import OPEN, Call, Class
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.origins import Origin, origins, returns
 from mlcheck.lint.sites.scopes import Binding, Context
 
@@ -66,7 +67,10 @@ def _returned(made: Origin, key: int | str) -> Iterator[Origin]:
         return
     call = Call(made.file, made.node, made.context)
     data = call.argument("dataset", 0)
-    if data is None or data is OPEN or call.argument("collate_fn", 6) is not None:
+    collate = call.argument("collate_fn", 6)
+    if data is None or data is OPEN or collate is not None:
+        named = made.file.resolve(collate, made.context) if collate is not None else None
+        yield from _parts(named, key) if isinstance(named, Function) else ()
         return
     for origin in origins(made.file, data, made.context):
         if not isinstance(origin.node, ast.Call):
@@ -76,7 +80,12 @@ def _returned(made: Origin, key: int | str) -> Iterator[Origin]:
             continue
         cls = origin.file.resolve(origin.node.func, origin.context)
         sample = cls.find("__getitem__") if isinstance(cls, Class) else None
-        for given in returns(sample) if sample is not None else ():
-            part = part_of(given, key)
-            if sample is not None and part is not None:
-                yield from origins(sample.file, part, sample.inner)
+        yield from _parts(sample, key) if sample is not None else ()
+
+
+def _parts(function: Function, key: int | str) -> Iterator[Origin]:
+    """The item of what a function returns."""
+    for given in returns(function):
+        part = part_of(source(function.file, given, function.inner)[0], key)
+        if part is not None:
+            yield from origins(function.file, part, function.inner)

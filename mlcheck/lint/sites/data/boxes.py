@@ -38,7 +38,7 @@ _HOLDS = frozenset(["tensor", "as_tensor", "FloatTensor", "Tensor", "from_numpy"
 _DETECTORS = pattern(
     r"models\.detection\b|(?:faster|mask|keypoint)rcnn_|retinanet_resnet|fcos_resnet|ssd300_|ssdlite320_"
 )
-_CHANGED_LATER = pattern(r"box_convert|(?:_to_|2)xyxy|\[:, ?2:\] ?\+?=|\[\.\.\., ?2:\] ?\+?=|bboxes?\[2\] ?\+=")
+_CHANGED_LATER = pattern(r"box_convert\(|(?:_to_|2)xyxy|\[:, ?2:\] ?\+?=|\[\.\.\., ?2:\] ?\+?=|bboxes?\[2\] ?\+=")
 _COCO = pattern(r"coco|[\"']annotations[\"']", re.IGNORECASE)
 _DEPTH = 12
 

@@ -133,11 +133,14 @@ class Loader:
             for name, position in (("sampler", 3), ("batch_sampler", 4))
         )
 
-    @property
+    @cached_property
     def workers(self) -> bool:
         """Whether worker processes load the data: `num_workers` is given and not 0."""
         given = self.call.argument("num_workers", 5)
-        return given is not None and given is not OPEN and self.call.constant("num_workers", 5) != 0
+        if given is None or given is OPEN or self.call.constant("num_workers", 5) == 0:
+            return False
+        found = origins(self.call.file, given, self.call.context)
+        return not all(isinstance(each.node, ast.Constant) and each.node.value == 0 for each in found)
 
 
 def hook_of(function: Function | None) -> str:

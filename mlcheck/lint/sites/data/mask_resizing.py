@@ -11,8 +11,8 @@ from mlcheck.lint.sites.data.mask_transforms import MASK
 from mlcheck.lint.sites.data.transforms import steps_of
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.model import Call
-from mlcheck.lint.sites.origins import Origin
+from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.origins import Origin, returns
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
@@ -84,6 +84,10 @@ def _resized(file: File, node: ast.expr, context: Context, depth: int) -> tuple[
         return (call, text) if is_mask and grey else None
     if named in _OF_NUMBERS and node.args:
         return _resized(file, node.args[0], context, depth - 1)
+    asked = file.resolve(node.func, context)
+    answers = list(returns(asked)) if isinstance(asked, Function) else []
+    if isinstance(asked, Function) and len(answers) == 1:
+        return _resized(asked.file, answers[0], asked.inner, depth - 1)
     return None
 
 

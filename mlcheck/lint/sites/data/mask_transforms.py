@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
+from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import is_name, is_none, last_name, walk
 from mlcheck.lint.sites.data.transforms import is_random, steps_of
 from mlcheck.lint.sites.model import Call, Function
@@ -15,6 +16,7 @@ from mlcheck.lint.sites.origins import Origin
 from mlcheck.lint.sites.project import Sites
 
 MASK = pattern(r"mask|(?:\b|_)segs?(?:\b|_|m)|(?:\b|_)gts?(?:\b|_)|annot|trimap|label|target")
+_BOTH = pattern(r"\[['\"]\w*(?:image|img|picture)\w*['\"]\][^#]*\[['\"]\w*(?:mask|label|seg|target)\w*['\"]\]")
 _SEEDED = pattern(r"seed|rng_state|get_params|getstate|ReplayCompose|to_deterministic")
 _MAY_MOVE = pattern(r"transform|augment|crop|flip|self\.\w*(?:aug|tf)\w*\(", re.IGNORECASE)
 _MOVES = frozenset(["RandomCrop", "RandomResizedCrop", "RandomRotation", "RandomAffine", "RandomPerspective"])
@@ -25,28 +27,39 @@ _DRAWS = ("random", "rand", "uniform", "randint", "choice")
 
 
 class Apart(NamedTuple):
-    """The call that moves a mask, or a picture, by its own draw, and what is moved so."""
+    """Where a mask, or a picture, is moved by its own draw, and what is moved so."""
 
-    call: Call
+    place: Place
     moved: str
     step: str
 
 
 def moved_apart(sites: Sites) -> Iterator[Apart]:
     """`image = flip(image)`, `mask = flip(mask)`: each by its own draw."""
-    for file in sites.mentioning(["__getitem__"]):
-        for function in file.functions if "orch" in file.text else ():
-            if function.name == "__getitem__" and MASK.search(function.text.lower()):
-                if not _SEEDED.search(function.text):
-                    yield from _by_transforms(function)
-                    yield from _by_hand(function)
+    for file in sites.mentioning(["__getitem__", "flip(", "fliplr", "flipud", "rot90"]) if sites.uses_torch else ():
+        for function in file.functions:
+            if not MASK.search(function.text.lower()) or _SEEDED.search(function.text):
+                continue
+            if function.name == "__getitem__" and "orch" in file.text:
+                yield from _by_transforms(function)
+            if function.name == "__getitem__" or _takes_both(function):
+                yield from _by_hand(function)
     for call in sites.calls(*_SETS):
         for word in ("transform", "target_transform"):
             given = call.argument(word)
             step = _moving(Origin(call.file, given, call.context)) if given is not None and not is_none(given) else ""
             if step:
-                yield Apart(call, "the picture" if word == "transform" else "the mask", step)
+                yield Apart(call.place, "the picture" if word == "transform" else "the mask", step)
                 break
+
+
+def _takes_both(function: Function) -> bool:
+    """`def augment(image, mask)`, `sample["image"], sample["mask"]`."""
+    if _BOTH.search(function.text):
+        return True
+    names = [name for name in function.parameters if name != function.receiver]
+    masks = [name for name in names if MASK.search(name.lower())]
+    return len(masks) == 1 and len(names) > 1
 
 
 def _by_transforms(function: Function) -> Iterator[Apart]:
@@ -65,7 +78,7 @@ def _by_transforms(function: Function) -> Iterator[Apart]:
     masks, pictures = [m for m in moves if m[1]], [m for m in moves if not m[1]]
     if masks and pictures:
         call, _, step = masks[0]
-        yield Apart(call, f"`{ast.unparse(call.node.args[0])}`", step)
+        yield Apart(call.place, f"`{ast.unparse(call.node.args[0])}`", step)
 
 
 def _is_read_from_mask(function: Function, name: str) -> bool:
@@ -86,9 +99,20 @@ def _chosen(call: Call) -> bool:
 
 def _moving(transform: Origin) -> str:
     """The first step of a transform that moves the picture by a draw of its own; "" where there is none."""
+    named = transform.file.resolve(transform.node, transform.context)
+    if isinstance(named, Function):
+        return named.name if _flips_by_draw(named) else ""
     steps = steps_of(transform) or []
     names = [step.name.rpartition(".")[2] for step in steps if is_random(step) and not _always_flips(step)]
     return next((name for name in names if name in _MOVES), "")
+
+
+def _flips_by_draw(function: Function) -> bool:
+    """`def random_flip(x): return hflip(x) if random() < 0.5 else x`, of one thing at a time."""
+    calls = function.all(ast.Call)
+    draws = any(last_name(call.func) in _DRAWS for call in calls)
+    alone = len([name for name in function.parameters if name != function.receiver and not function.parameters[name]])
+    return draws and alone == 1 and any(map(_is_flip, calls)) and not _SEEDED.search(function.text)
 
 
 def _always_flips(step: Origin) -> bool:
@@ -99,27 +123,35 @@ def _always_flips(step: Origin) -> bool:
 
 def _by_hand(function: Function) -> Iterator[Apart]:
     """`if random.random() > 0.5: image = hflip(image)`, and the same for the mask by another draw."""
-    moved: dict[str, list[tuple[ast.Call, str]]] = {}
+    moved: dict[str, list[tuple[ast.expr, str]]] = {}
     for branch in function.all(ast.If):
         draws = [node for node in walk(branch.test) if isinstance(node, ast.Call) and last_name(node.func) in _DRAWS]
-        flips = [node for line in branch.body for node in walk(line) if _is_flip(node)]
-        if draws and len(flips) == 1 and isinstance(flips[0], ast.Call) and not branch.orelse:
+        flips = [node for line in branch.body for node in walk(line) if _is_flip(node) or _is_turned(node)]
+        if draws and len(flips) == 1 and isinstance(flips[0], ast.Call | ast.Subscript) and not branch.orelse:
             name = _flipped(flips[0])
+            step = last_name(flips[0].func) if isinstance(flips[0], ast.Call) else ast.unparse(flips[0].slice)
             if name:
-                moved.setdefault(last_name(flips[0].func), []).append((flips[0], name))
+                moved.setdefault(step, []).append((flips[0], name))
     for step, flips_of in moved.items():
         masks = [(node, name) for node, name in flips_of if MASK.search(name.lower())]
         if masks and len(masks) < len(flips_of):
             node, name = masks[0]
-            yield Apart(Call(function.file, node, function.inner), f"`{name}`", step)
+            yield Apart(function.place(node), f"`{name}`", step)
 
 
 def _is_flip(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and last_name(node.func) in _FLIPS
 
 
-def _flipped(node: ast.Call) -> str:
-    """`mask` of `TF.hflip(mask)` and of `mask.flip(2)`."""
+def _is_turned(node: ast.AST) -> bool:
+    """`mask[:, ::-1]`."""
+    return isinstance(node, ast.Subscript) and "::-1" in ast.unparse(node.slice).replace(" ", "")
+
+
+def _flipped(node: ast.Call | ast.Subscript) -> str:
+    """`mask` of `TF.hflip(mask)`, of `mask.flip(2)` and of `mask[:, ::-1]`."""
+    if isinstance(node, ast.Subscript):
+        return last_name(node.value)
     if node.args and isinstance(node.args[0], ast.Name):
         return node.args[0].id
     owner = node.func.value if isinstance(node.func, ast.Attribute) else None

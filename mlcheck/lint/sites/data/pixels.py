@@ -6,11 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import before_methods
+from mlcheck.lint.nodes import before_methods, is_name
+from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.data.transforms import name_of, steps_of, transforms_of
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.iteration import Item, item_of_iteration, iteration_of
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.model import Function
+from mlcheck.lint.sites.model import OPEN, Call, Function
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
@@ -52,6 +54,8 @@ def _made_of(file: File, node: ast.expr, context: Context) -> list[Origin]:
 def _scales(made: Origin) -> Place | None:
     """Where a picture becomes a tensor of numbers from 0 to 1, if that is how the value came about."""
     call = made.node
+    if isinstance(call, ast.Name):
+        return _of_loader(made, call)
     if isinstance(call, ast.Subscript):
         return _of_data_set(made, call)
     if not isinstance(call, ast.Call) or not call.args or not _is_picture(made, call.args[0]):
@@ -80,6 +84,30 @@ def _of_data_set(made: Origin, taken: ast.Subscript) -> Place | None:
         return None
     places = [_conversion(transforms_of(each) or []) for each in data]
     return places[0] if None not in places else None
+
+
+def _of_loader(made: Origin, brought: ast.Name) -> Place | None:
+    """`images` of `for images, labels in loader`, where all that the loader may hold are public pictures."""
+    item = item_of_iteration(brought, made.context) or _whole_batch(made, brought)
+    found = origins(made.file, item.over, item.loop) if item is not None and item.key == 0 else []
+    data: list[Origin] = []
+    for each in found:
+        call = Call(each.file, each.node, each.context) if isinstance(each.node, ast.Call) else None
+        held = call.argument("dataset", 0) if call is not None and each.name == LOADER else None
+        if call is None or held is None or held is OPEN or call.argument("collate_fn", 6) is not None:
+            return None
+        data += origins(each.file, held, each.context, each.entered)
+    if not data or not all(each.name.startswith("torchvision.datasets.") for each in data):
+        return None
+    places = [_conversion(transforms_of(each) or []) for each in data]
+    return places[0] if None not in places else None
+
+
+def _whole_batch(made: Origin, brought: ast.Name) -> Item | None:
+    """The batch of which one part is meant: `images, labels = batch`."""
+    loops = [outer for outer in made.context.outwards() if isinstance(outer.node, ast.For)] if made.item >= 0 else []
+    turns = ((loop, iteration_of(loop.node)) for loop in loops if isinstance(loop.node, ast.For))
+    return next((Item(made.item, turn.over, loop) for loop, turn in turns if is_name(turn.brought, brought.id)), None)
 
 
 def _is_picture(near: Origin, node: ast.expr) -> bool:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.model import Function
+from mlcheck.lint.sites.origins import given, returns
 from mlcheck.lint.sites.scopes import Context
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ _Standing = tuple[ast.expr, Context]
 class Ordered(NamedTuple):
     """The set that decides the order, and where it stands."""
 
+    file: File
     node: ast.expr
     context: Context
 
@@ -44,21 +47,39 @@ def by_set(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) ->
         if depth == 0 or re.search(rf"(?<![\w.]){re.escape(ast.unparse(node))}\.sort\(", file.text):
             return None
         value, where = source(file, node, context) if isinstance(node, ast.Name) else file.value(node, context)
+        if isinstance(value, ast.Name):
+            return next((found for each in _handed(file, value, where) if (found := by_set(*each, depth - 1))), None)
         if value is node:
             return None
         if _is_empty_set(value):
-            return Ordered(value, where) if _are_strings(file, _grown(file, node, context)) else None
+            return Ordered(file, value, where) if _are_strings(file, _grown(file, node, context)) else None
         return by_set(file, value, where, depth - 1)
     match node:
         case ast.SetComp() | ast.Call(func=ast.Name(id="set"), args=[_]):
-            return Ordered(node, context) if _are_strings(file, [(node, context)]) else None
+            return Ordered(file, node, context) if _are_strings(file, [(node, context)]) else None
         case ast.Call(func=ast.Name(id="list" | "tuple"), args=[inner]):
             return by_set(file, inner, context, depth)
         case ast.ListComp(generators=[loop]) | ast.GeneratorExp(generators=[loop]):
             return by_set(file, loop.iter, context, depth)
+        case ast.Call(func=ast.Name() | ast.Attribute()):
+            named = file.resolve(node.func, context) if depth else None
+            answers = list(returns(named)) if isinstance(named, Function) else []
+            one = isinstance(named, Function) and len(answers) == 1
+            return by_set(named.file, answers[0], named.inner, depth - 1) if one and named is not None else None
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            unpacked = [part.value for part in parts if isinstance(part, ast.Starred)]
+            return next((found for part in unpacked if (found := by_set(file, part, context, depth - 1))), None)
         case ast.BinOp(op=ast.Add() | ast.BitOr()):
             return by_set(file, node.left, context, depth) or by_set(file, node.right, context, depth)
     return None
+
+
+def _handed(file: File, node: ast.Name, context: Context) -> Iterator[tuple[File, ast.expr, Context]]:
+    """What the calls of the function around give for a parameter that is never bound anew."""
+    bound = file.bindings(node.id, context)
+    function = file.function_around(bound[0].context) if len(bound) == 1 and bound[0].kind == "param" else None
+    for each in given(file.sites, function, node.id) if function is not None else ():
+        yield each.file, each.node, each.context
 
 
 def _is_empty_set(node: ast.expr) -> bool:

@@ -12,6 +12,7 @@ from mlcheck.lint.sites.origins import Origin, origins, returns
 from mlcheck.lint.sites.scopes import Context
 
 AS_IT_IS = ("clone", "contiguous", "to", "cuda", "long", "view", "reshape", "flatten", "transpose", "float")
+_AHEAD, _BEHIND = ("1:", ":, 1:", "..., 1:"), (":-1", ":, :-1", "..., :-1")
 _STEPS = 8
 
 
@@ -32,14 +33,34 @@ def shifted_by_sample(file: File, node: ast.expr, context: Context) -> Origin | 
 
 def _is_ahead_of_input(target: Origin) -> bool:
     sample = target.file.function_around(target.context)
-    match target.node:
-        case ast.Subscript(value=tokens, slice=ast.Slice(lower=ast.Constant(value=1), upper=None, step=None)):
-            name = ast.unparse(tokens)
-        case _:
-            return False
+    if not isinstance(target.node, ast.Subscript) or ast.unparse(target.node.slice).strip("()") not in _AHEAD:
+        return False
+    name = ast.unparse(target.node.value)
     beside = [part for given in (returns(sample) if sample is not None else ()) for part in _parts(given)]
     held = [source(target.file, before_methods(part, AS_IT_IS), target.context)[0] for part in beside]
-    return any(ast.unparse(before_methods(part, AS_IT_IS)) == f"{name}[:-1]" for part in held)
+    whole, _ = source(target.file, target.node.value, target.context)
+    copied = ast.unparse(before_methods(whole, ("masked_fill", *AS_IT_IS)))
+    behind = [f"{tokens}[{cut}]" for cut in _BEHIND for tokens in (name, copied)]
+    return any(ast.unparse(before_methods(part, AS_IT_IS)) in behind for part in held)
+
+
+def shifted_in_batch(file: File, batch: ast.expr, context: Context, key: str) -> Origin | None:
+    """The same of one entry of a batch, moved or not: `{k: v.to(device) for k, v in batch.items()}`."""
+    found = [each for origin in origins(file, batch, context) for each in _moved_from(origin)]
+    entries = [
+        (each, ast.copy_location(ast.Subscript(each.node, ast.Constant(key), ast.Load()), each.node)) for each in found
+    ]
+    ahead = [shifted_by_sample(each.file, entry, each.context) for each, entry in entries]
+    return ahead[0] if ahead and all(ahead) else None
+
+
+def _moved_from(batch: Origin) -> list[Origin]:
+    match batch.node:
+        case ast.DictComp(
+            generators=[ast.comprehension(iter=ast.Call(func=ast.Attribute(value=ast.Name() as whole, attr="items")))]
+        ):
+            return [each for each in origins(batch.file, whole, batch.context) if each.node is not batch.node]
+    return [batch]
 
 
 def _parts(given: ast.expr) -> list[ast.expr]:

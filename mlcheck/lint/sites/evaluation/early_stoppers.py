@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import is_attribute, is_name, walk
+from mlcheck.lint.nodes import is_attribute, is_name, last_name, walk
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import callers
@@ -67,7 +67,8 @@ def _by_name(sites: Sites, method: Function) -> Iterator[Call]:
 def _choices(method: Function) -> Iterator[tuple[ast.Compare, str, str]]:
     """`elif score < self.best + delta: self.counter += 1 ... else: self.best = score`, of a parameter `score`."""
     for node in method.all(ast.If):
-        parts = node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]  # `best is None or ...`
+        test, _ = source(method.file, node.test, method.inner)
+        parts = test.values if isinstance(test, ast.BoolOp) else [test]  # `best is None or ...`
         for compare in parts:
             if isinstance(compare, ast.Compare) and len(compare.ops) == 1:
                 yield from _choice(method, node, compare)
@@ -127,11 +128,12 @@ def _pairs(line: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield target, line.value
 
 
+def _saves(line: ast.stmt) -> bool:
+    """`torch.save(model.state_dict(), self.path)`, `self.weights = copy.deepcopy(model)`."""
+    calls = (node for node in walk(line) if isinstance(node, ast.Call))
+    return any(_SAVES.search(last_name(call.func)) for call in calls)
+
+
 def _waits(line: ast.stmt) -> bool:
     """`self.counter += 1`."""
     return any(isinstance(n, ast.AugAssign) and _WAITS.search(ast.unparse(n.target)) for n in walk(line))
-
-
-def _saves(line: ast.stmt) -> bool:
-    """`torch.save(model.state_dict(), path)`."""
-    return any(isinstance(n, ast.Call) and _SAVES.search(ast.unparse(n.func)) for n in walk(line))

@@ -27,8 +27,11 @@ class Gathered(NamedTuple):
     context: Context
 
 
-def gathered(file: File, node: ast.expr, context: Context) -> Gathered | None:
-    """`model(x)` behind `torch.cat(scores)`, where `scores.append(model(x).cpu())` is all that the list is given."""
+def gathered(file: File, node: ast.expr, context: Context, brought: bool = False) -> Gathered | None:
+    """`model(x)` behind `torch.cat(scores)`, where `scores.append(model(x).cpu())` is all that the list is given.
+
+    `brought`: what a loop brings, `y` of `labels.append(y)`, is an answer too.
+    """
     found, listed = Gathered(file, node, context), False
     for _ in range(_DEPTH):
         node = before_methods(found.node, _MOVES)
@@ -39,7 +42,7 @@ def gathered(file: File, node: ast.expr, context: Context) -> Gathered | None:
             return found._replace(node=node) if listed else None
         further = _step(found._replace(node=node), node)
         if further is None:
-            return None
+            return found._replace(node=node) if brought and listed else None
         listed |= further.listed
         found = Gathered(further.file, further.node, further.context)
     return None

@@ -1,4 +1,4 @@
-"""Where `argmax` picks a sample for each class, or one place in all, instead of a class for each sample."""
+"""Where `argmax` picks a sample for each class instead of a class for each sample."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from collections.abc import Iterator
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import before_methods
-from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import latest, source
-from mlcheck.lint.sites.model import Call
-from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
@@ -22,11 +19,10 @@ _LABELS = ("y", "labels", "label", "target", "targets", "classes")
 
 
 class Winner(NamedTuple):
-    """An `argmax` that is compared with labels; `flat`: it has no dimension at all."""
+    """An `argmax` that is compared with labels."""
 
     place: Place
     compared: Place
-    flat: bool
 
 
 def wrong_winners(sites: Sites, calls: frozenset[ast.AST]) -> Iterator[Winner]:
@@ -44,19 +40,18 @@ def wrong_winners(sites: Sites, calls: frozenset[ast.AST]) -> Iterator[Winner]:
                 dim = _dimension(winner)
                 loop = _loop_around(file, winner, where, calls) if dim is not None else None
                 if dim == "0" and _is_of_step(file, winner, where):
-                    yield Winner(file.place(winner, where), file.place(comparison, context), flat=False)
+                    yield Winner(file.place(winner, where), file.place(comparison, context))
                     continue
-                flat = dim == "" and loop is not None and _has_batches(file, loop)
-                if flat or (dim == "0" and loop is not None) or _is_metric_of_trainer(file, winner, labels, where):
-                    yield Winner(file.place(winner, where), file.place(comparison, context), flat)
+                if (dim == "0" and loop is not None) or _is_metric_of_trainer(file, winner, labels, where):
+                    yield Winner(file.place(winner, where), file.place(comparison, context))
 
 
 def _dimension(node: ast.expr) -> str | None:
-    """`0` of `x.argmax(0)` and of `x.argmax(dim=0)`, "" of `x.argmax()`; None for all else."""
+    """`0` of `x.argmax(0)` and of `x.argmax(dim=0)`; None for all else."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "argmax":
         return None
     dims = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "dim")]
-    return ast.unparse(dims[0]) if dims else "" if not node.keywords else None
+    return ast.unparse(dims[0]) if dims else None
 
 
 def _loop_around(file: File, winner: ast.expr, context: Context, calls: frozenset[ast.AST]) -> Context | None:
@@ -84,18 +79,6 @@ def _is_of_step(file: File, winner: ast.expr, context: Context) -> bool:
     found, _ = source(file, scores, context)
     lightning = any(name.endswith("LightningModule") for name in function.cls.libraries)
     return lightning and isinstance(found, ast.Call) and ast.unparse(found.func) in ("self", "self.model", "self.net")
-
-
-def _has_batches(file: File, loop: Context) -> bool:
-    """Whether each loader that the loop may run over is made here, with batches of several samples."""
-    assert isinstance(loop.node, ast.For)
-    made = origins(file, loop.node.iter, loop)
-    sizes = [
-        Call(origin.file, origin.node, origin.context).constant("batch_size", 1)
-        for origin in made
-        if isinstance(origin.node, ast.Call) and origin.name == LOADER
-    ]
-    return 0 < len(made) == len(sizes) and all(isinstance(size, int) and size > 1 for size in sizes)
 
 
 def _is_metric_of_trainer(file: File, winner: ast.expr, labels: ast.Name, context: Context) -> bool:

@@ -14,7 +14,7 @@ from mlcheck.lint.sites.origins import origins
 
 _MASKED = pattern(
     r"is_causal=True|\btril\(|triu\([^\n]*diagonal=1\b|triu\([^\n]*, 1\)|generate_square_subsequent_mask"
-    r"|triu\([^\n]*\)\s*==\s*1"
+    r"|triu\([^\n]*\)\s*==\s*1|\.triu_?\(1\)"
 )
 _RECURRENT = pattern(r"\bnn\.(?:LSTM|GRU|RNN)\(|(?<![\w.])(?:LSTM|GRU|RNN)\(")
 _SHIFTS = pattern(

@@ -11,7 +11,9 @@ from mlcheck.lint.nodes import last_name, loads, walk
 from mlcheck.lint.sites.evaluation.without_gradients import blocks_without
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import origin
-from mlcheck.lint.sites.model import Function
+from mlcheck.lint.sites.model import Function, Named
+from mlcheck.lint.sites.records import made_of
+from mlcheck.lint.sites.returning import returns
 from mlcheck.lint.sites.scopes import Context
 
 _PATHWISE = frozenset(
@@ -23,12 +25,18 @@ _STEPS = 6
 
 
 class Drawn(NamedTuple):
-    """A call that draws, the function it stands in, what describes the distribution, and the distribution's name."""
+    """A call that draws, the function it stands in, what describes the distribution and where, and its name."""
 
     call: ast.Call
     function: Function
     parameters: tuple[ast.expr, ...]
+    described: Function
     distribution: ast.expr | None
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether layers compute what describes the distribution."""
+        return any(is_learnt(self.described.file, self.described, each) for each in self.parameters)
 
     @property
     def name(self) -> str:
@@ -49,29 +57,44 @@ def drawn(file: File) -> Iterator[Drawn]:
             continue
         if call.node in set(blocks_without(function.nodes)):
             continue
-        parameters = _parameters(file, call.node, call.context)
+        parameters, described = _parameters(function, call.node, call.context)
         if parameters:
-            yield Drawn(call.node, function, parameters, call.owner if last_name(call.node.func) == "sample" else None)
+            of = call.owner if last_name(call.node.func) == "sample" else None
+            yield Drawn(call.node, function, parameters, described, of)
 
 
-def _parameters(file: File, call: ast.Call, context: Context) -> tuple[ast.expr, ...]:
-    """`mu, std` of a draw from a distribution that could pass gradients on; nothing for any other call."""
+def _parameters(function: Function, call: ast.Call, context: Context) -> tuple[tuple[ast.expr, ...], Function]:
+    """`mu, std` of a draw from a distribution that could pass gradients on; nothing for any other call.
+
+    With the function that they stand in: a method, or another module, may return the distribution.
+    """
+    file = function.file
     if last_name(call.func) == "normal":
         named = file.resolve(call.func, context)
-        return tuple(call.args) if named == "torch.normal" and len(call.args) == 2 else ()
+        return (tuple(call.args) if named == "torch.normal" and len(call.args) == 2 else ()), function
     made = call.func.value if isinstance(call.func, ast.Attribute) else None
-    for _ in range(_STEPS if made is not None else 0):
-        assert made is not None
-        made, context = origin(file, made, context)
-        named = file.resolve(made.func, context) if isinstance(made, ast.Call) else None
-        if not isinstance(made, ast.Call) or not isinstance(named, str) or _short(named) not in _PATHWISE:
-            return ()
-        if not named.endswith(".Independent"):
-            return (*made.args, *(word.value for word in made.keywords))
-        made = made.args[0] if made.args else None
-        if made is None:
-            return ()
-    return ()
+    for _ in range(_STEPS):
+        made, context = origin(function.file, made, context) if made is not None else (None, context)
+        if not isinstance(made, ast.Call):
+            break
+        asked = _asked(function.file, made, context)
+        if isinstance(asked, Function):
+            answers = list(returns(asked))
+            function, made, context = asked, answers[0] if len(answers) == 1 else None, asked.inner
+        elif not isinstance(asked, str) or _short(asked) not in _PATHWISE:
+            break
+        elif not asked.endswith(".Independent"):
+            return (*made.args, *(word.value for word in made.keywords)), function
+        else:
+            made = made.args[0] if made.args else None
+    return (), function
+
+
+def _asked(file: File, call: ast.Call, context: Context) -> Named:
+    """What is called; of a module of the project, its forward pass."""
+    named = file.resolve(call.func, context)
+    cls = made_of(file, call.func, context) if named is None else None
+    return cls.find("forward") if cls is not None else named
 
 
 def _short(name: str) -> str:

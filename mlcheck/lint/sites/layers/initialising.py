@@ -6,7 +6,7 @@ import ast
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites.layers.modules import text_of
+from mlcheck.lint.sites.layers.modules import collected, text_of
 from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.words import occurrences
 
@@ -47,7 +47,10 @@ def has_any(cls: Class, made: ast.expr, kinds: set[str]) -> bool:
     """Whether what is made is, or may hold, a layer of one of the kinds."""
     if not kinds:
         return True
-    for node in walk(made):
+    init = cls.methods.get("__init__")
+    parts = [node for node in walk(made) if isinstance(node, ast.Starred)] if init is not None else []
+    poured = [layer for part in parts if init for layer in collected(cls.file, part, init.inner)]
+    for node in (inner for whole in (made, *poured) for inner in walk(whole)):
         last = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
         named = cls.file.resolve(node.func, cls.defined.inner) if isinstance(node, ast.Call) else None
         if last in kinds or (isinstance(named, Class) and any(occurrences(kind, text_of(named)) for kind in kinds)):

@@ -116,11 +116,11 @@ def holds_parameters(file: File, node: ast.expr, context: Context, depth: int = 
     if name not in CONTAINERS and not wraps_layers(name):
         return False
     parts = [*node.args, *(keyword.value for keyword in node.keywords)]
-    parts += [layer for part in node.args if isinstance(part, ast.Starred) for layer in _collected(file, part, context)]
+    parts += [layer for part in node.args if isinstance(part, ast.Starred) for layer in collected(file, part, context)]
     return any(holds_parameters(file, part, context, depth - 1) for part in flat(parts))
 
 
-def _collected(file: File, starred: ast.Starred, context: Context) -> Iterator[ast.expr]:
+def collected(file: File, starred: ast.Starred, context: Context) -> Iterator[ast.expr]:
     """What is put into the list of `nn.Sequential(*layers)` in the same function: `layers += [nn.Linear(3, 4)]`.
 
     Of a part, `*layers[:-1]`, as well.

@@ -14,6 +14,7 @@ from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Binding, Context
+from mlcheck.lint.sites.training.cut_sums import cut_in_sum
 
 _CUTS = frozenset(["detach", "item"])
 _OFF = ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad")
@@ -85,11 +86,17 @@ def _told(file: File, text: str, value: ast.expr, context: Context, severed: Spo
 
 
 def _quiet_call(file: File, term: ast.expr, context: Context) -> Place | None:
-    """The call, where the term is what a function or a module gives that runs under `torch.no_grad()` as a whole."""
+    """The call, where the term is what a function or a module gives that runs under `torch.no_grad()` as a whole.
+
+    Or where the function adds up what it has cut off.
+    """
     made = last_above(file, term.id, term, context) if isinstance(term, ast.Name) else None
     call, where = (made.value, made.context) if made is not None else (term, context)
     if not isinstance(call, ast.Call):
         return None
+    named = file.resolve(call.func, where)
+    if isinstance(named, Function) and (cut := cut_in_sum(named)) is not None:
+        return named.place(cut)
     return file.place(call, where) if _is_quiet(file, call, where) else None
 
 
