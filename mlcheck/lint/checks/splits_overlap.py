@@ -32,6 +32,7 @@ _ALL = pattern(r"^ *(?:\w+, *)*\w*train\w*(?:, *\w+)* = (?:\w+(?:, |$)|.*Subset\
 _TRAIN = pattern(r"train|trn", re.IGNORECASE)
 _TAKEN_OUT = ("not in ", "setdiff", "difference", "isin", "delete", "remove")
 _EVERYTHING = "*"
+_NUMBERS = ("int", "len", "round")
 
 
 class Slice(NamedTuple):
@@ -143,7 +144,8 @@ def _may_share(text: str) -> bool:
     if ":]" in text:
         return True
     slices = _SLICE.findall(text)
-    if len(set(slices)) < len(slices) or sum(part.startswith("[:") for part in slices) > 1:
+    ends = [end.strip("[] ") for part in slices for end in (part.partition(":")[0] + "<", part.rpartition(":")[2])]
+    if len(set(ends)) < len(ends):
         return True
     return bool(slices) and _ALL.search(text) is not None
 
@@ -158,15 +160,23 @@ def _shared(found: list[Slice]) -> Iterator[tuple[Slice, Slice]]:
             shared = max(learnt.low, held.low) < min(learnt.high, held.high)
             together = learnt.whole == held.whole and not learnt.made.excludes(held.made)
             together = together or (learnt.whole == _EVERYTHING and learnt.made is held.made)
-            together = together or (_begins(learnt.node) and _begins(held.node) and learnt.made is held.made)
+            together = together or (_meet(learnt.node, held.node) and learnt.made is held.made)
             if held.split != "train" and together and shared:
                 yield held, learnt
 
 
-def _begins(node: ast.expr) -> bool:
-    """`order[:cut]`, which has the first of them, wherever it ends."""
-    part = node.slice if isinstance(node, ast.Subscript) else None
-    return isinstance(part, ast.Slice) and part.lower is part.step is None
+def _meet(one: ast.expr, other: ast.expr) -> bool:
+    """`order[:cut]` and `order[:other]`, `order[:cut]` and `order[start:cut]`: they begin or end with the same item."""
+    parts = [node.slice for node in (one, other) if isinstance(node, ast.Subscript)]
+    both = [part for part in parts if isinstance(part, ast.Slice) and part.step is None]
+    if len(both) != 2:
+        return False
+    lower, upper = ([part.lower for part in both], [part.upper for part in both])
+    return any(_is_same(*ends) for ends in (lower, upper))
+
+
+def _is_same(one: ast.expr | None, other: ast.expr | None) -> bool:
+    return one is other is None or (one is not None and other is not None and ast.unparse(one) == ast.unparse(other))
 
 
 def _slices(file: File, scope: ast.AST, context: Context, text: str) -> dict[str, list[Slice]]:
@@ -241,7 +251,7 @@ def _bounds(node: ast.Slice) -> tuple[float, float, str] | None:
 
 def _as_written(node: ast.Slice) -> tuple[float, float, str] | None:
     """`order[:cut]` is all of `order[:cut]`, whatever that is, and cannot be compared with any other."""
-    calls = any(isinstance(part, ast.Call) for part in walk(node))
+    calls = any(isinstance(part, ast.Call) and last_name(part.func) not in _NUMBERS for part in walk(node))
     return None if calls or node.step is not None else (0.0, 1.0, ast.unparse(node))
 
 
