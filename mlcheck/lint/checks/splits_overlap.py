@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, Location
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
@@ -86,9 +86,11 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="draw both with one seed, or save the indices of the split with the weights",
             related=(twice.trained.place.location,),
         )
+    folds = set[Location]()
     for file in facts.sites.mentioning(["fold", "Fold", "FOLD"]):
-        if "torch" in file.text and not file.is_test:
-            yield from _held_out_and_kept(file)
+        for finding in _held_out_and_kept(file) if "torch" in file.text and not file.is_test else ():
+            folds.update(finding.related)
+            yield finding
     for file in facts.sites.mentioning(["val", "test", "Val", "Test"]):
         if "torch" not in file.text or not _may_share(file.text) or file.is_test or _has_windows(file.text.lower()):
             continue
@@ -98,10 +100,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             for base, found in slices.items():
                 facts.sites.seen[LOOKS_AT] += len(found)
                 for held, learnt in _shared(found):
+                    where = file.place(held.node, context).location
+                    if where in folds:
+                        continue
                     yield Finding(
                         f"`{ast.unparse(held.node)}` shares samples with `{ast.unparse(learnt.node)}`, "
                         "which the model is trained on",
-                        file.place(held.node, context).location,
+                        where,
                         help=f"let one part of `{base}` begin where the other ends",
                         related=(file.place(learnt.node, context).location,),
                     )

@@ -10,6 +10,9 @@ from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.scopes import Context
 
 
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+
+
 class Iteration(NamedTuple):
     """`for number, brought in enumerate(over, start)`; `number` is None where the loop does not count."""
 
@@ -65,16 +68,21 @@ def item_of_iteration(node: ast.expr, context: Context) -> Item | None:
     for outer in context.outwards():
         if outer.kind == "function":
             return None
-        if not isinstance(outer.node, ast.For):
-            continue
-        turn = iteration_of(outer.node)
-        parts = turn.brought.elts if isinstance(turn.brought, ast.Tuple | ast.List) else []
-        places = [place for place, part in enumerate(parts) if is_name(part, batch.id)]
-        if key is None and len(places) == 1:
-            return Item(places[0], turn.over, outer)
-        if key is not None and is_name(turn.brought, batch.id):
-            return Item(key, turn.over, outer)
+        for loop in _loops_of(outer):
+            turn = iteration_of(loop)
+            parts = turn.brought.elts if isinstance(turn.brought, ast.Tuple | ast.List) else []
+            places = [place for place, part in enumerate(parts) if is_name(part, batch.id)]
+            if key is None and len(places) == 1:
+                return Item(places[0], turn.over, outer)
+            if key is not None and is_name(turn.brought, batch.id):
+                return Item(key, turn.over, outer)
     return None
+
+
+def _loops_of(context: Context) -> list[ast.For | ast.comprehension]:
+    if isinstance(context.node, ast.For):
+        return [context.node]
+    return list(context.node.generators) if isinstance(context.node, _COMPREHENSIONS) else []
 
 
 def part_of(made: ast.expr, key: int | str) -> ast.expr | None:

@@ -7,7 +7,8 @@ import builtins
 from typing import TYPE_CHECKING
 
 from mlcheck.lint.nodes import is_name
-from mlcheck.lint.sites.model import OPEN, Class, Named, ProjectModule
+from mlcheck.lint.sites.model import OPEN, Class, Function, Named, ProjectModule
+from mlcheck.lint.sites.returning import returns
 from mlcheck.lint.sites.scopes import Binding, Context
 
 if TYPE_CHECKING:
@@ -102,7 +103,17 @@ def _of_instance(file: File, node: ast.Attribute, context: Context, depth: int) 
     if not isinstance(made, ast.Call) or depth <= 0:
         return None
     cls = file.resolve(made.func, context, depth - 1)
+    cls = _made_by(cls, depth - 1) if isinstance(cls, Function) else cls
     return cls.find(node.attr) if isinstance(cls, Class) else None
+
+
+def _made_by(function: Function, depth: int) -> Named:
+    """The class of `return Engine(...)`, where the function returns nothing else."""
+    made = list(returns(function)) if depth > 0 and not function.node.decorator_list else []
+    if not made or not all(isinstance(each, ast.Call) for each in made):
+        return None
+    kinds = {function.file.resolve(each.func, function.inner, depth) for each in made if isinstance(each, ast.Call)}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def _kept(file: File, node: ast.Attribute, context: Context) -> tuple[ast.AST | None, Context]:

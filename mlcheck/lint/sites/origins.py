@@ -134,9 +134,9 @@ def _bound(file: File, binding: Binding, item: int, entered: Entered | None) -> 
         if held is not None and entered is not None and function is not None:
             value, is_default = held
             place = (file, function.defined.context) if is_default else (entered.call.file, entered.call.context)
-            yield Origin(place[0], value, place[1], -1, None if is_default else entered.outer)
+            yield Origin(place[0], value, place[1], item, None if is_default else entered.outer)
         elif function is not None:
-            yield from given(file.sites, function, binding.node.arg)
+            yield from (each._replace(item=item) for each in given(file.sites, function, binding.node.arg))
     elif binding.kind == "from":
         named = file.sites.variable(file, binding)
         if named is not None:
