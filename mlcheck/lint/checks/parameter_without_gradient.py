@@ -7,10 +7,10 @@ from collections.abc import Collection, Hashable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward
 from mlcheck.lint.nodes import is_attribute, is_name, loads, walk
-from mlcheck.lint.sites import Class, Function
+from mlcheck.lint.sites import AttributeSet, Class, Function
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.estimators import cut_whole
-from mlcheck.lint.sites.layers.modules import text_of
+from mlcheck.lint.sites.layers.modules import is_module, text_of
 from mlcheck.lint.sites.layers.named_elsewhere import is_named_elsewhere
 from mlcheck.lint.sites.training.detaching import CUTS, cut_of, cuts_argument
 from mlcheck.lint.sites.training.under_no_grad import kept_from_gradients
@@ -153,7 +153,9 @@ def _inside_modules(facts: Facts) -> Iterator[Finding]:
         if forward is None or not any(f".{name}" in text for name in (*CUTS, "data")) or _is_frozen(text):
             continue
         for name, sets in cls.attributes.items():
-            if len(sets) != 1 or any(word in name for word in _NOT_TRAINED) or not _is_layer(sets[0][1].value):
+            if len(sets) != 1 or any(word in name for word in _NOT_TRAINED):
+                continue
+            if not _is_layer(sets[0][1].value) and not _is_new_module(cls, sets[0][1]):
                 continue
             found = [method for method in cls.methods.values() if f".{name}(" in method.text]
             if len(found) != 1:
@@ -161,7 +163,7 @@ def _inside_modules(facts: Facts) -> Iterator[Finding]:
             helpers = {f"self.{m.name}": (m, c) for m in cls.methods.values() if (c := cuts_argument(m)) is not None}
             cutting = frozenset(helpers)
             made = _assignments(found[0].node, name)
-            cuts = {statement: cut_of(found[0].node, statement, cutting) for statement in made}
+            cuts = {line: cut_of(found[0].node, line, cutting, f"self.{name}") for line in made}
             if cuts and all(cuts.values()) and _is_named(facts, cls, name, len(cuts) + 1):
                 statement = next(iter(cuts))
                 at = cuts[statement]
@@ -241,6 +243,12 @@ def _is_layer(value: ast.expr | None) -> bool:
         return False
     name = ast.unparse(value.func)
     return name.rpartition(".")[2].startswith(_LAYERS) and name.startswith(("nn.", "torch.nn."))
+
+
+def _is_new_module(cls: Class, made: AttributeSet) -> bool:
+    """`self.encoder = Encoder(64)`, of a class of the project that says nothing of weights from elsewhere."""
+    named = cls.file.resolve(made.value.func, made.context) if isinstance(made.value, ast.Call) else None
+    return isinstance(named, Class) and is_module(named) and not _is_frozen(text_of(named))
 
 
 def _assignments(function: ast.AST, name: str) -> Iterator[ast.Assign | ast.Return]:

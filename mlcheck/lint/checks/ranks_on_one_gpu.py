@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.ranks import DDP, is_guarded
 
 LOOKS_AT = "distributed model"
@@ -81,7 +82,7 @@ def _number_of(call: Call, node: ast.expr) -> int | None:
 
 
 def _listed(wrap: Call) -> int | None:
-    """The number in `device_ids=[0]`."""
+    """The number in `device_ids=[0]`, or that of what stands there."""
     given = wrap.argument("device_ids", 1)
     node, context = wrap.file.value(given, wrap.context) if given is not None else (None, wrap.context)
     if isinstance(node, ast.List | ast.Tuple) and len(node.elts) == 1:
@@ -90,7 +91,8 @@ def _listed(wrap: Call) -> int | None:
             made, context = wrap.file.value(only.value, context)
             named = isinstance(made, ast.Call) and wrap.file.resolve(made.func, context) == _DEVICE
             only = made.args[0] if named and isinstance(made, ast.Call) and len(made.args) == 1 else only
-        return _number(wrap.file.constant(only, context))
+        told = {_number(each.file.constant(each.node, each.context)) for each in origins(wrap.file, only, context)}
+        return told.pop() if len(told) == 1 else None
     return None
 
 
