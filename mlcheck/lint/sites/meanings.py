@@ -90,11 +90,13 @@ def _of_instance(file: File, node: ast.Attribute, context: Context, depth: int) 
     So for `self.engine.fit`.
     """
     made: ast.AST | None = node.value
+    is_entered = False
     if isinstance(made, ast.Name) and depth > 0:
         bindings = file.bindings(made.id, context)
         if len(bindings) == 1 and bindings[0].kind == "param":
             return _of_annotated(file, bindings[0], node.attr, depth)
-        binding = bindings[0] if len(bindings) == 1 and bindings[0].kind in ("value", "item") else None
+        binding = bindings[0] if len(bindings) == 1 and bindings[0].kind in ("value", "item", "with") else None
+        is_entered = binding is not None and binding.kind == "with"
         made, context = (binding.value, binding.context) if binding is not None else (None, context)
         if binding is not None and isinstance(made, ast.Tuple | ast.List) and 0 <= binding.item < len(made.elts):
             made = made.elts[binding.item]
@@ -104,7 +106,15 @@ def _of_instance(file: File, node: ast.Attribute, context: Context, depth: int) 
         return None
     cls = file.resolve(made.func, context, depth - 1)
     cls = _made_by(cls, depth - 1) if isinstance(cls, Function) else cls
-    return cls.find(node.attr) if isinstance(cls, Class) else None
+    if not isinstance(cls, Class) or (is_entered and not _enters_itself(cls)):
+        return None
+    return cls.find(node.attr)
+
+
+def _enters_itself(cls: Class) -> bool:
+    """`with Run() as run`, where `__enter__` returns the object."""
+    enter = cls.find("__enter__")
+    return enter is not None and all(is_name(each, enter.receiver) for each in returns(enter))
 
 
 def _made_by(function: Function, depth: int) -> Named:
