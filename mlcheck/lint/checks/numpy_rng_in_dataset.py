@@ -63,7 +63,9 @@ def _given(cls: Class, data: Origin, loader: Loader) -> Iterator[Finding]:
     for name, function, kept in _set_once(cls):
         if not isinstance(kept.value, ast.Name) or not _names(text, name) or function.cls is None:
             continue
-        found = origins(function.file, kept.value, kept.context, Entered(function, Call(data.file, data.node, data.context)))
+        found = origins(
+            function.file, kept.value, kept.context, Entered(function, Call(data.file, data.node, data.context))
+        )
         made = found[0] if len(found) == 1 else None
         if made is None or made.node is kept.value:
             continue

@@ -125,7 +125,9 @@ def _used_elsewhere(sites: Sites, cls: Class, name: str) -> bool:
     kin = [other for other in sites.classes if other is not cls and (cls in other.line or other in cls.line)]
     if total > len(foreign.findall(own)) or any(spoken.search(each.text) for each in kin):
         return True
-    changed = re.search(rf"(?<!cat\()(?<!stack\()\[[^\]\n]*self\.{re.escape(name)}\b|\.{re.escape(name)}\.(?:grad|data)\b", own)
+    changed = re.search(
+        rf"(?<!cat\()(?<!stack\()\[[^\]\n]*self\.{re.escape(name)}\b|\.{re.escape(name)}\.(?:grad|data)\b", own
+    )
     return changed is not None or "optim" in own or "autograd.grad(" in own
 
 

@@ -112,14 +112,15 @@ def _ends(function: Function, count: ast.expr) -> bool:
 
 def _answers_by(function: Function, count: ast.expr) -> bool:
     """`return self.bad_epochs >= self.patience`, `self.stop = self.bad_epochs >= self.patience`."""
-    answers = [(node, function.name) for node in function.all(ast.Return)]
-    answers += [(node, last_name(node.targets[0])) for node in function.all(ast.Assign)]
-    for node, name in answers:
-        asks = isinstance(node.value, ast.Compare) and ast.unparse(count) in map(ast.unparse, _compared(node.value))
-        owner = function.cls.name if function.cls is not None else ""
-        if asks and node.value is not None and _STOPS.search(f"{name} {owner} {ast.unparse(node.value)}".lower()):
-            return True
-    return False
+    answers = [(node.value, function.name) for node in function.all(ast.Return)]
+    answers += [(node.value, last_name(node.targets[0])) for node in function.all(ast.Assign)]
+    owner = function.cls.name if function.cls is not None else ""
+    return any(
+        isinstance(value, ast.Compare)
+        and ast.unparse(count) in map(ast.unparse, _compared(value))
+        and _STOPS.search(f"{name} {owner} {ast.unparse(value)}".lower()) is not None
+        for value, name in answers
+    )
 
 
 def _ends_by(function: Function, count: ast.expr) -> bool:

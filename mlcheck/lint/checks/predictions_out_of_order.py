@@ -93,7 +93,9 @@ def _is_elsewhere(function: Function, over: Origin, loader: Call) -> bool:
     """Whether the loop, or what makes the loader, is in another function: what stands here is told of beside."""
     here = over.file.function_around(over.context) is function and loader.function is function
     written = isinstance(over.node, ast.Name) and canonical(loader.file.called(loader.node, loader.context)) == LOADER
-    return not (here and written and any(isinstance(node, ast.For) and node.iter is over.node for node in function.nodes))
+    return not (
+        here and written and any(isinstance(node, ast.For) and node.iter is over.node for node in function.nodes)
+    )
 
 
 def _is_read(function: Function, table: ast.Name) -> bool:

@@ -64,15 +64,15 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"set `{sum_} = 0.0` too",
                     related=(file.place(added, context).location,),
                 )
-        for mean in growing_means(file):
+        for growing in growing_means(file):
             facts.sites.seen[LOOKS_AT] += 1
-            sum_, period = ast.unparse(mean.told.left), ast.unparse(mean.told.right)
+            sum_, period = ast.unparse(growing.told.left), ast.unparse(growing.told.right)
             yield Finding(
                 f"`{sum_}` is divided by the `{period}` batches since the last report, and holds the sum "
                 "of all batches so far: the mean grows from report to report",
-                file.place(mean.told, mean.context).location,
+                file.place(growing.told, growing.context).location,
                 help=f"set `{sum_} = 0.0` after the report",
-                related=(file.place(mean.added, mean.context).location,),
+                related=(file.place(growing.added, growing.context).location,),
             )
 
 

@@ -24,7 +24,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 facts.sites.seen[LOOKS_AT] += bool(layers)
                 if layers and _drops_all_but_last(loop, layers):
                     yield Finding(
-                        f"Each `{layers[0]}` of the list gets the same input, and its output replaces the one before it: "
+                        f"Each `{layers[0]}` of the list gets the same input, and its output replaces that before it: "
                         "only the last one counts, and the others get no gradient",
                         method.place(loop.body[0]).location,
                         help="hand the output of each to the next one: `x = layer(x)`",

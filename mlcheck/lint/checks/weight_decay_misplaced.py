@@ -157,7 +157,9 @@ def _tests_of_nobody(facts: Facts, file: File) -> Iterator[Finding]:
         for loop in file.nodes_in(scope):
             if not isinstance(loop, ast.For) or not ast.unparse(loop.iter).endswith(".named_parameters()"):
                 continue
-            tests = [node.test for node in loop.body if isinstance(node, ast.If) and _kind(filled(node.body)) == "spared"]
+            tests = [
+                node.test for node in loop.body if isinstance(node, ast.If) and _kind(filled(node.body)) == "spared"
+            ]
             words = [word for test in tests for word in _words_of(test)]
             if len(tests) == 1 and words and (meant := _meant_in_vain(facts, words, norms)):
                 yield _of_nobody(file.place(tests[0], context), meant, norms)

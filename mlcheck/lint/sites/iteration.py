@@ -9,7 +9,6 @@ from typing import NamedTuple
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.scopes import Context
 
-
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 
 

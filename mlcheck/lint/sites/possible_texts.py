@@ -14,7 +14,6 @@ from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Binding, Context
 
-
 _DEPTH = 4
 
 

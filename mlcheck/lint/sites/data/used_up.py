@@ -129,7 +129,11 @@ def _held_by_other(file: File, over: ast.Attribute, context: Context) -> Iterato
     """`reader.rows` in each epoch, of a `reader` whose constructor made them, once for all."""
     found = origins(file, over.value, context)
     made = found[0] if len(found) == 1 else None
-    cls = made.file.resolve(made.node.func, made.context) if made is not None and isinstance(made.node, ast.Call) else None
+    cls = (
+        made.file.resolve(made.node.func, made.context)
+        if made is not None and isinstance(made.node, ast.Call)
+        else None
+    )
     if made is None or not isinstance(cls, Class) or not set(_loops(context)).isdisjoint(made.context.outwards()):
         return
     sets, word = cls.attribute(over.attr), re.compile(rf"\.{over.attr}\b")

@@ -64,18 +64,15 @@ def _is_handed_on(function: Function, name: str) -> bool:
     """Whether the name is given to anybody but `nn.init`, who may keep the tensor."""
     for call in function.all(ast.Call):
         given = [*call.args, *(word.value for word in call.keywords)]
-        named = function.file.resolve(call.func, function.inner) if any(is_name(arg, name) for arg in given) else ""
-        if named is None or not (named == "" or (isinstance(named, str) and named.startswith("torch.nn.init."))):
+        if any(is_name(arg, name) for arg in given) and not _is_initialising(function, call):
             return True
-    return any(isinstance(node, ast.List | ast.Tuple) and _has(node, name) for node in function.nodes)
+    lists = (node.elts for node in function.nodes if isinstance(node, ast.List | ast.Tuple))
+    return any(isinstance(part.ctx, ast.Load) for parts in lists for part in parts if is_name(part, name))
 
 
-def _has(node: ast.List | ast.Tuple, name: str) -> bool:
-    return any(is_name(part, name) and isinstance(part, ast.Name) and _is_read(part) for part in node.elts)
-
-
-def _is_read(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Load)
+def _is_initialising(function: Function, call: ast.Call) -> bool:
+    named = function.file.resolve(call.func, function.inner)
+    return isinstance(named, str) and named.startswith("torch.nn.init.")
 
 
 def _is_true(node: ast.AST | None) -> bool:

@@ -18,9 +18,7 @@ _KEEPS = frozenset(["sum", "mean", "to", "squeeze", "view", "float", "clamp"])
 _IS_LOSS = pattern(r"entropy|mse|l1_loss|nll|loss|bce")
 
 
-def returned_and_added(
-    file: File, context: Context, term: ast.AST, sign: int, above: Mapping[int, ast.AST]
-) -> bool:
+def returned_and_added(file: File, context: Context, term: ast.AST, sign: int, above: Mapping[int, ast.AST]) -> bool:
     """`return 0.5 * torch.sum(1 + l - m**2 - exp(l))`, and each caller adds what it is given to a loss."""
     function = file.function_around(context)
     if function is None or _sign_returned(term, sign, above, function.nodes) >= 0:
@@ -30,7 +28,7 @@ def returned_and_added(
 
 
 def _sign_returned(node: ast.AST, sign: int, above: Mapping[int, ast.AST], nodes: Sequence[ast.AST]) -> int:
-    """The sign of a term in what the function returns, through names that are bound once; 0 where it is in no return."""
+    """The sign of a term in what the function returns, also by a name that is bound once; 0 for none."""
     while (outer := above.get(id(node))) is not None:
         match outer:
             case ast.Return():
