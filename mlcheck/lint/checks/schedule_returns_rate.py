@@ -105,12 +105,14 @@ def _names_of(result: _Result, call: Call, rate: ast.expr) -> Iterator[str]:
 
 
 def _source(origin: Origin) -> tuple[str, str, int] | None:
-    """Where a value comes from in the end: a name or a setting, by the function that it is read in."""
+    """Where a value comes from in the end: a number, by its place; a name or a setting, by the function around."""
     found = origins(origin.file, origin.node, origin.context)
-    if len(found) != 1 or not isinstance(found[0].node, ast.Name | ast.Attribute):
+    if len(found) != 1:
         return None
-    scope = next((outer.node for outer in found[0].context.outwards() if outer.kind == "function"), None)
-    return found[0].file.path, ast.unparse(found[0].node), id(scope)
+    node, context = found[0].node, found[0].context
+    scope = next((outer.node for outer in context.outwards() if outer.kind == "function"), None)
+    where = scope if isinstance(node, ast.Name | ast.Attribute) else node
+    return found[0].file.path, ast.unparse(node), id(where)
 
 
 def _is_factor(value: ast.expr, rate: str) -> bool:
