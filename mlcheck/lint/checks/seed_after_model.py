@@ -93,12 +93,18 @@ def _handed_in(sites: Sites, seed: Call) -> tuple[str, Location] | None:
     asked = list(callers(sites, function))
     if len(asked) != 1 or asked[0].loops or "backward(" not in trains:
         return None
-    for name in function.parameters:
-        for origin in given(sites, function, name) if name != function.receiver else ():
-            made = origins(origin.file, origin.node, origin.context)
-            if len(made) == 1 and _is_new(made[0].file, made[0].node, made[0].context):
-                return name, made[0].file.place(made[0].node, made[0].context).location
-    return None
+    new = {
+        name: made[0]
+        for name in function.parameters
+        if name != function.receiver
+        for origin in given(sites, function, name)
+        if len(made := origins(origin.file, origin.node, origin.context)) == 1
+        and _is_new(made[0].file, made[0].node, made[0].context)
+    }
+    name, model = next(iter(new.items())) if len(new) == 1 else ("", None)  # of several, one may be loaded elsewhere
+    if model is None or not re.search(rf"\b{name}\.parameters\(", trains):
+        return None
+    return name, model.file.place(model.node, model.context).location
 
 
 def _block(seed: Call) -> list[ast.stmt]:
