@@ -12,6 +12,7 @@ from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
 from mlcheck.lint.sites.constants import ANY, made_by
 from mlcheck.lint.sites.layers.filling import filled
 from mlcheck.lint.sites.layers.in_place import NUMBERS, has_local, met_in_list, operands, plain, written_in_place
+from mlcheck.lint.sites.layers.leaves import leaf_of
 from mlcheck.lint.sites.layers.modules import PARAMETER, is_plain, module_classes, text_of
 from mlcheck.lint.sites.layers.random_orders import random_orders
 from mlcheck.lint.sites.layers.set_by_name import is_operand, set_by_name
@@ -58,7 +59,9 @@ def check(facts: Facts) -> Iterator[Finding]:
             made = made_by(cls, assigned)
             if made is None:
                 continue
-            if filled(facts.sites, cls, name, function, assigned):  # a parameter: param-unregistered tells of it
+            leaf = leaf_of(function, assigned)
+            learnt = leaf is not None and leaf.asks
+            if learnt or filled(facts.sites, cls, name, function, assigned):  # a parameter: param-unregistered tells it
                 continue
             used = _used_with_input(cls, name)
             written = used is not None and written_in_place(used, function.receiver, name)

@@ -34,12 +34,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         begins = _initialised(cls, init)
         layers = [*_layers(cls, init, begins), *(node for node in _registered(init) if node.lineno < begins)]
-        if layers:
-            first = min(layers, key=lambda node: node.lineno)
+        made = [(init, node) for node in layers] or list(_made_by_others(cls, init, begins))
+        if made:
+            where, first = min(made, key=lambda each: each[1].lineno)
             what = "registers a buffer" if isinstance(first, ast.Call) else "assigns a layer"
             yield Finding(
                 f"`{cls.name}` {what} before `nn.Module.__init__` has run: this raises AttributeError",
-                init.place(first).location,
+                where.place(first).location,
                 help="make `super().__init__()` the first line of `__init__`",
             )
 
@@ -148,6 +149,16 @@ def _layers(cls: Class, init: Function, end: float) -> Iterator[ast.stmt | ast.e
     return (layer.node for layer in _assigned_layers(cls, init) if layer.node.lineno < end)
 
 
+def _made_by_others(cls: Class, init: Function, end: float) -> Iterator[tuple[Function, ast.stmt | ast.expr]]:
+    """The layers that methods assign which the constructor calls before that line, under no condition."""
+    for line in init.node.body:
+        call = line.value if isinstance(line, ast.Expr) and line.lineno < end else None
+        own = call.func.attr if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else ""
+        method = cls.methods.get(own) if own and is_attribute(call.func, init.receiver, own) else None  # type: ignore[union-attr]
+        if method is not None:
+            yield from ((method, layer.node) for layer in _assigned_layers(cls, method))
+
+
 def _assigned_layers(cls: Class, init: Function) -> Iterator[AttributeSet]:
     """What the constructor assigns that is certainly a module or a parameter."""
     for assignments in cls.attributes.values():
@@ -207,16 +218,26 @@ def _initialised(cls: Class, init: Function) -> float:
     """The first line that may run the base's `__init__`, in whatever branch."""
     calls = [node for node in init.nodes if isinstance(node, ast.Call)]
     elsewhere = [part for call in calls if _begins_elsewhere(cls, init, call) for part in (call, *walk(call.func))]
-    begin = (call for call in calls if call not in elsewhere and _may_initialise(call, init.receiver))
+    begin = (call for call in calls if call not in elsewhere and _may_initialise(cls, init, call))
     return min((call.lineno for call in begin), default=math.inf)
 
 
-def _may_initialise(call: ast.Call, receiver: str) -> bool:
+def _may_initialise(cls: Class, method: Function, call: ast.Call) -> bool:
     """`super().__init__()`, `Base.__init__(self)`, and whatever else is handed the object or may be such."""
-    func = call.func
+    func, receiver = call.func, method.receiver
     if isinstance(func, ast.Name):
         return func.id == "super" or any(is_name(arg, receiver) for arg in call.args)
     if not isinstance(func, ast.Attribute):
         return True
-    own = is_name(func.value, receiver) and func.attr not in _STARTS_NOTHING
-    return func.attr == "__init__" or own or any(is_name(a, receiver) for a in call.args)
+    if is_name(func.value, receiver) and func.attr not in _STARTS_NOTHING:
+        own = cls.find(func.attr)
+        return own is None or _begins_in(cls, own)
+    return func.attr == "__init__" or any(is_name(a, receiver) for a in call.args)
+
+
+def _begins_in(cls: Class, method: Function) -> bool:
+    """Whether a method of the object may do it: all but those that call nothing of the object, and hand it to none."""
+    calls = [node for node in method.nodes if isinstance(node, ast.Call)]
+    own = [call for call in calls if isinstance(call.func, ast.Attribute) and is_name(call.func.value, method.receiver)]
+    further = [call for call in own if call.func.attr in cls.methods]  # type: ignore[attr-defined]
+    return bool(further) or any(_may_initialise(cls, method, call) for call in calls if call not in own)

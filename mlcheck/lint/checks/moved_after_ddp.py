@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.origins import callers, origins, returns
 from mlcheck.lint.sites.ranks import DDP
 from mlcheck.lint.sites.training.optimizers import around
 
@@ -18,7 +19,7 @@ _MOVES = ("to", "cuda", "cpu", "half", "float", "double", "bfloat16")
 def check(facts: Facts) -> Iterator[Finding]:
     wraps = list(facts.sites.calls(DDP))
     facts.sites.seen["distributed model"] = len(wraps)
-    for wrap in wraps:
+    for wrap in (*wraps, *(asked for made in wraps for asked in _asked(made))):
         for name in (*wrap.file.names_given(wrap.node), *_attributes(wrap)):
             move = _move(wrap, name)
             if move is not None:
@@ -29,6 +30,16 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="move the model first, wrap it last",
                     related=(wrap.place.location,),
                 )
+
+
+def _asked(wrap: Call) -> Iterator[Call]:
+    """The calls of a function that wraps what it is given, and returns that without having moved it."""
+    function = wrap.function
+    if function is None or any(call.function is function for call in wrap.file.calls(*_MOVES)):
+        return
+    answers = [origin for each in returns(function) for origin in origins(wrap.file, each, function.inner)]
+    if any(origin.node is wrap.node for origin in answers):
+        yield from callers(wrap.file.sites, function)
 
 
 def _attributes(wrap: Call) -> Iterator[str]:

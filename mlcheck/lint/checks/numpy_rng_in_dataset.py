@@ -10,8 +10,10 @@ from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import is_name
 from mlcheck.lint.sites import AttributeSet, Call, Class, Context, File, Function
 from mlcheck.lint.sites.data.loaders import Loader, loaders
+from mlcheck.lint.sites.entering import Entered
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.layers.modules import text_of
+from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "multi-process loader"
 WORDS = ("DataLoader",)
@@ -32,6 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             cls = data.file.resolve(getattr(data.node, "func", None), data.context)
             if isinstance(cls, Class):
                 yield from _copied(cls, loader)
+                yield from _given(cls, data, loader)
                 yield from _shared(cls, loader)
 
 
@@ -48,9 +51,38 @@ def _copied(cls: Class, loader: Loader) -> Iterator[Finding]:
         holder = _class_made(function.file, assigned)
         if holder is None or not _names(text, name) or _RESEEDS.search(text_of(holder)):
             continue
-        for inner, where, made in _set_once(holder):
-            if _is_generator(where.file, made.value, made.context) and _draws_from(_text_used(holder), inner):
-                yield _finding(f"self.{inner}", where.place(made.node), loader)
+        yield from _held(holder, loader)
+
+
+def _given(cls: Class, data: Origin, loader: Loader) -> Iterator[Finding]:
+    """`Photos(files, rng)` and `Photos(files, Noise())`, which draws from a generator of its own."""
+    reads = cls.find("__getitem__")
+    if reads is None or not isinstance(data.node, ast.Call) or _RESEEDS.search(text_of(cls)):
+        return
+    text = _text_reached(cls, reads)
+    for name, function, kept in _set_once(cls):
+        if not isinstance(kept.value, ast.Name) or not _names(text, name) or function.cls is None:
+            continue
+        found = origins(
+            function.file, kept.value, kept.context, Entered(function, Call(data.file, data.node, data.context))
+        )
+        made = found[0] if len(found) == 1 else None
+        if made is None or made.node is kept.value:
+            continue
+        if _is_generator(made.file, made.node, made.context):
+            if _draws_from(text, name):
+                yield _finding(f"self.{name}", made.file.place(made.node, made.context), loader)
+            continue
+        holder = made.file.resolve(getattr(made.node, "func", None), made.context)
+        if isinstance(holder, Class) and not _RESEEDS.search(text_of(holder)):
+            yield from _held(holder, loader)
+
+
+def _held(holder: Class, loader: Loader) -> Iterator[Finding]:
+    """The generators that an object makes for itself, and draws from for each sample."""
+    for inner, where, made in _set_once(holder):
+        if _is_generator(where.file, made.value, made.context) and _draws_from(_text_used(holder), inner):
+            yield _finding(f"self.{inner}", where.place(made.node), loader)
 
 
 def _finding(name: str, place: Place, loader: Loader) -> Finding:

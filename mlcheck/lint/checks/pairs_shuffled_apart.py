@@ -9,6 +9,7 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, canonical
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.data.shuffled_apart import shuffled_apart
+from mlcheck.lint.sites.data.zipped import gone_over_together
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.origins import Origin, origins
@@ -31,30 +32,24 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="draw one order, and put both into it",
             related=(apart.first.place.location,),
         )
-    for file in facts.sites.mentioning(["zip("]):
-        for call in file.calls("zip"):
-            loop = next((loop for loop, _ in file.walk.loops if _goes_over(loop, call.node)), None)
-            pair = _pair(iteration_of(loop).brought) if isinstance(loop, ast.For) else None
-            if pair is None or not isinstance(loop, ast.For) or len(call.node.args) != 2:
-                continue
-            made = [_shuffled(file, arg, call.context) for arg in call.node.args]
-            if any(loader is None for loader in made) or made[0] == made[1]:
-                continue
-            inner = next((context for each, context in file.walk.loops if each is loop), call.context)
-            compared = next((node for node in walk(loop) if _compares(file, node, inner, pair)), None)
-            if compared is not None:
-                yield Finding(
-                    f"`{pair[0]}` and `{pair[1]}` come out of two loaders, each shuffled by itself: "
-                    "the targets no longer belong to the inputs",
-                    call.place.location,
-                    help="make one data set of both, `TensorDataset(inputs, targets)`, and one loader",
-                    related=(file.place(compared, inner).location,),
-                )
-
-
-def _goes_over(loop: ast.AST, over: ast.Call) -> bool:
-    """`for x, y in zip(...)`, `for i, (x, y) in enumerate(zip(...))`."""
-    return isinstance(loop, ast.For) and iteration_of(loop).over is over
+    for pairs in gone_over_together(facts.sites):
+        file, context = pairs.call.file, pairs.call.context
+        pair = _pair(iteration_of(pairs.loop).brought)
+        if pair is None or len(pairs.call.node.args) != 2:
+            continue
+        made = [_shuffled(file, arg, context) for arg in pairs.call.node.args]
+        if any(loader is None for loader in made) or made[0] == made[1]:
+            continue
+        around, inner = pairs.file, pairs.context
+        compared = next((node for node in walk(pairs.loop) if _compares(around, node, inner, pair)), None)
+        if compared is not None:
+            yield Finding(
+                f"`{pair[0]}` and `{pair[1]}` come out of two loaders, each shuffled by itself: "
+                "the targets no longer belong to the inputs",
+                pairs.call.place.location,
+                help="make one data set of both, `TensorDataset(inputs, targets)`, and one loader",
+                related=(around.place(compared, inner).location,),
+            )
 
 
 def _pair(target: ast.expr) -> tuple[str, str] | None:
@@ -69,10 +64,11 @@ def _shuffled(file: File, node: ast.expr, context: Context) -> tuple[int, int] |
     found = origins(file, node, context)
     if len(found) != 1 or canonical(found[0].name) != LOADER or not isinstance(found[0].node, ast.Call):
         return None
-    call = Call(found[0].file, found[0].node, found[0].context)
+    loader = found[0]
+    call = Call(loader.file, found[0].node, loader.context)
     alone = call.argument("generator") is None and call.argument("sampler", 3) is None
-    maker = found[0].entered.call.node if found[0].entered is not None else None
-    return (id(call.node), id(maker)) if alone and call.constant("shuffle", 2, False) is True else None
+    maker = loader.entered.call.node if loader.entered is not None else None
+    return (id(call.node), id(maker)) if alone and loader.told("shuffle", 2, False) is True else None
 
 
 def _compares(file: File, node: ast.AST, context: Context, pair: tuple[str, str]) -> bool:

@@ -10,6 +10,7 @@ from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.filling import FACTORIES, filled, is_parameter
+from mlcheck.lint.sites.layers.leaves import leaf_of
 from mlcheck.lint.sites.layers.modules import is_plain, module_classes
 
 LOOKS_AT = "module class"
@@ -95,25 +96,11 @@ def _moves(cls: Class, call: ast.Call, assigned: AttributeSet) -> bool:
 
 def _leaf(sites: Sites, cls: Class, name: str, function: Function, assigned: AttributeSet) -> str:
     """A plain tensor with `requires_grad=True`, used inside the class alone."""
-    node = assigned.value
-    asks = False
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr == "requires_grad_" and not node.args and not node.keywords:
-            asks, node = True, node.func.value
-            continue
-        break
-    if not isinstance(node, ast.Call) or function.name != "__init__":
-        return ""
-    named = cls.file.resolve(node.func, assigned.context)
-    if not isinstance(named, str) or not named.startswith("torch."):
-        return ""
-    last = named.rpartition(".")[2]
-    asks |= any(
-        keyword.arg == "requires_grad" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
-        for keyword in node.keywords
-    )
-    if not asks or last not in FACTORIES or "dummy" in name:
+    if function.name != "__init__" or "requires_grad" not in function.text or "dummy" in name:
         return ""  # a dummy is there to ask for gradients, as checkpointing needs, and not to be learned
+    leaf = leaf_of(function, assigned)
+    if leaf is None or not leaf.asks or leaf.maker not in FACTORIES:
+        return ""
     if _used_elsewhere(sites, cls, name) or _is_placeholder(cls, name):
         return ""
     return "requires a gradient but is not an `nn.Parameter`"
@@ -138,7 +125,9 @@ def _used_elsewhere(sites: Sites, cls: Class, name: str) -> bool:
     kin = [other for other in sites.classes if other is not cls and (cls in other.line or other in cls.line)]
     if total > len(foreign.findall(own)) or any(spoken.search(each.text) for each in kin):
         return True
-    changed = re.search(rf"\[[^\]\n]*self\.{re.escape(name)}\b|\.{re.escape(name)}\.(?:grad|data)\b", own)
+    changed = re.search(
+        rf"(?<!cat\()(?<!stack\()\[[^\]\n]*self\.{re.escape(name)}\b|\.{re.escape(name)}\.(?:grad|data)\b", own
+    )
     return changed is not None or "optim" in own or "autograd.grad(" in own
 
 

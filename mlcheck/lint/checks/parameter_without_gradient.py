@@ -10,6 +10,7 @@ from mlcheck.lint.nodes import is_attribute, is_name, loads, walk
 from mlcheck.lint.sites import Class, Function
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.estimators import cut_whole
+from mlcheck.lint.sites.layers.fresh_layers import is_layer, is_new_module, says_frozen
 from mlcheck.lint.sites.layers.modules import text_of
 from mlcheck.lint.sites.layers.named_elsewhere import is_named_elsewhere
 from mlcheck.lint.sites.training.detaching import CUTS, cut_of, cuts_argument
@@ -17,7 +18,6 @@ from mlcheck.lint.sites.training.under_no_grad import kept_from_gradients
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "optimizer step"
-_LAYERS = ("Linear", "Conv", "Sequential", "LSTM", "GRU", "RNN", "Embedding", "ModuleList")
 _KEPT_STILL = (
     "requires_grad",
     "load",
@@ -150,10 +150,12 @@ def _inside_modules(facts: Facts) -> Iterator[Finding]:
     for cls in facts.sites.classes:
         forward = cls.methods.get("forward")
         text = cls.text if forward is not None and "torch.nn.Module" in cls.libraries else ""
-        if forward is None or not any(f".{name}" in text for name in (*CUTS, "data")) or _is_frozen(text):
+        if forward is None or not any(f".{name}" in text for name in (*CUTS, "data")) or says_frozen(text):
             continue
         for name, sets in cls.attributes.items():
-            if len(sets) != 1 or any(word in name for word in _NOT_TRAINED) or not _is_layer(sets[0][1].value):
+            if len(sets) != 1 or any(word in name for word in _NOT_TRAINED):
+                continue
+            if not is_layer(sets[0][1].value) and not is_new_module(cls, sets[0][1]):
                 continue
             found = [method for method in cls.methods.values() if f".{name}(" in method.text]
             if len(found) != 1:
@@ -161,7 +163,7 @@ def _inside_modules(facts: Facts) -> Iterator[Finding]:
             helpers = {f"self.{m.name}": (m, c) for m in cls.methods.values() if (c := cuts_argument(m)) is not None}
             cutting = frozenset(helpers)
             made = _assignments(found[0].node, name)
-            cuts = {statement: cut_of(found[0].node, statement, cutting) for statement in made}
+            cuts = {line: cut_of(found[0].node, line, cutting, f"self.{name}") for line in made}
             if cuts and all(cuts.values()) and _is_named(facts, cls, name, len(cuts) + 1):
                 statement = next(iter(cuts))
                 at = cuts[statement]
@@ -191,7 +193,7 @@ def _under_no_grad(facts: Facts) -> Iterator[Finding]:
                 found = [node for line in block.body for node in walk(line) if is_attribute(node, "self", name)]
                 if (
                     len(sets) != 1
-                    or not _is_layer(sets[0][1].value)
+                    or not is_layer(sets[0][1].value)
                     or len(found) != 1
                     or not _is_named(facts, cls, name, 2)
                 ):
@@ -214,7 +216,7 @@ def _under_decorator(facts: Facts, cls: Class, forward: Function) -> Iterator[Fi
             continue
         for name, sets in cls.attributes.items():
             found = [node for node in method.nodes if is_attribute(node, "self", name)]
-            if len(sets) == 1 and _is_layer(sets[0][1].value) and len(found) == 1 and _is_named(facts, cls, name, 2):
+            if len(sets) == 1 and is_layer(sets[0][1].value) and len(found) == 1 and _is_named(facts, cls, name, 2):
                 yield Finding(
                     f"`self.{name}` runs without gradients: the optimizer holds weights that never get one",
                     method.place(off[0]).location,
@@ -230,17 +232,6 @@ def _classes(owners: Collection[Hashable], facts: Facts) -> Iterator[ast.AST]:
         module = forward.module
         if isinstance(module, Object) and module.cls is not None and module.id in owners:
             yield from (base.node for base in module.cls.mro)
-
-
-def _is_frozen(text: str) -> bool:
-    return any(word in text for word in ("requires_grad", "no_grad", "load", "pretrained"))
-
-
-def _is_layer(value: ast.expr | None) -> bool:
-    if not isinstance(value, ast.Call):
-        return False
-    name = ast.unparse(value.func)
-    return name.rpartition(".")[2].startswith(_LAYERS) and name.startswith(("nn.", "torch.nn."))
 
 
 def _assignments(function: ast.AST, name: str) -> Iterator[ast.Assign | ast.Return]:

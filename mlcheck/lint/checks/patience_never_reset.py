@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import TypeGuard
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, stores_of, walk
+from mlcheck.lint.nodes import is_none, last_name, stores_of, walk
 from mlcheck.lint.sites import File, Function
 from mlcheck.lint.sites.branches import branches
 from mlcheck.lint.sites.guards import own_attribute
@@ -15,6 +16,7 @@ from mlcheck.lint.sites.guards import own_attribute
 LOOKS_AT = "count of epochs without a better score"
 WORDS = ("+= 1", "+ 1")
 _ENDS = (ast.Break, ast.Return, ast.Raise)
+_STOPS = pattern(r"stop|patien|early|halt|done|finish")
 
 Branch = tuple[ast.If, ast.AugAssign]
 
@@ -25,7 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         for function in file.functions:
             for branch, count in _counted(function):
                 facts.sites.seen[LOOKS_AT] += 1
-                if _is_reset(file, function, count.target) or not _ends_by(function, count.target):
+                if _is_reset(file, function, count.target) or not _ends(function, count.target):
                     continue
                 yield Finding(
                     f"`{ast.unparse(count.target)}` counts all epochs without an improvement, not consecutive ones: "
@@ -39,13 +41,21 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _counted(function: Function) -> Iterator[Branch]:
     """`if loss < best: best = loss`, `else: bad_epochs += 1`, and the other way round, in a loop or in a method."""
     for branch in branches(function.nodes) if any(map(_is_count, function.all(ast.AugAssign))) else ():
-        test = branch.test
+        test = _comparison(branch.test)
         if not isinstance(test, ast.Compare | ast.Name | ast.Call) or not branch.held or not branch.other:
             continue
         for better, worse in ((branch.held, branch.other), (branch.other, branch.held)):
             if _writes_down(better, test, branch.follows(better)) and not _writes_down(worse, test):
                 counts = [line for line in worse if _is_count(line) and _goes_on(better[-1], line.target)]
                 yield from ((branch.node, line) for line in counts)
+
+
+def _comparison(test: ast.expr) -> ast.expr:
+    """`score > self.best` of `self.best is None or score > self.best`."""
+    match test:
+        case ast.BoolOp(op=ast.Or(), values=[ast.Compare(ops=[ast.Is()], comparators=[none]), compared]):
+            return compared if is_none(none) else test
+    return test
 
 
 def _goes_on(last: ast.stmt, count: ast.expr) -> bool:
@@ -92,6 +102,25 @@ def _is_reset(file: File, function: Function, count: ast.expr) -> bool:
 
 def _holds(loop: ast.For | ast.While, count: ast.expr) -> bool:
     return any(node is count for line in loop.body for node in walk(line))
+
+
+def _ends(function: Function, count: ast.expr) -> bool:
+    """Whether the training ends by the count: here, or, of an attribute, in another method of the object."""
+    methods = function.cls.methods.values() if function.cls is not None and isinstance(count, ast.Attribute) else ()
+    return any(_ends_by(each, count) or _answers_by(each, count) for each in {function: 0, **dict.fromkeys(methods)})
+
+
+def _answers_by(function: Function, count: ast.expr) -> bool:
+    """`return self.bad_epochs >= self.patience`, `self.stop = self.bad_epochs >= self.patience`."""
+    answers = [(node.value, function.name) for node in function.all(ast.Return)]
+    answers += [(node.value, last_name(node.targets[0])) for node in function.all(ast.Assign)]
+    owner = function.cls.name if function.cls is not None else ""
+    return any(
+        isinstance(value, ast.Compare)
+        and ast.unparse(count) in map(ast.unparse, _compared(value))
+        and _STOPS.search(f"{name} {owner} {ast.unparse(value)}".lower()) is not None
+        for value, name in answers
+    )
 
 
 def _ends_by(function: Function, count: ast.expr) -> bool:

@@ -8,6 +8,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Call, Function
+from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "name of a file"
 WORDS = ("{",)
@@ -23,15 +24,16 @@ def check(facts: Facts) -> Iterator[Finding]:
         for call in file.calls(*_WRITES) if "torch" in file.text else ():
             if _fills(call):
                 continue
-            for node in _texts([*call.node.args, *(word.value for word in call.node.keywords)]):
+            given = [*call.node.args, *(word.value for word in call.node.keywords)]
+            for origin in (each for node in given for each in _texts(Origin(file, node, call.context))):
                 facts.sites.seen[LOOKS_AT] += 1
-                text = str(node.value)
-                names = [name for name in _HELD.findall(text) if _is_bound(call, name)]
+                text = str(getattr(origin.node, "value", ""))
+                names = [name for name in _HELD.findall(text) if origin.file.bindings(name, origin.context)]
                 if names and len(names) == text.count("{"):
                     yield Finding(
                         f"`{{{names[0]}}}` stands in the name of the file as it is: each save overwrites the last one",
-                        call.file.place(node, call.context).location,
-                        help=f"`f{ast.unparse(node)}`",
+                        origin.file.place(origin.node, origin.context).location,
+                        help=f"`f{ast.unparse(origin.node)}`",
                     )
 
 
@@ -43,17 +45,16 @@ def _fills(call: Call) -> bool:
     return not isinstance(function, Function) or "format" in function.text
 
 
-def _texts(given: list[ast.expr]) -> Iterator[ast.Constant]:
+def _texts(given: Origin) -> Iterator[Origin]:
     """The plain texts that a path is put together of; not those that `.format` fills, or that others read."""
-    for node in given:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div):
-            yield from _texts([node.left, node.right])
-        elif isinstance(node, ast.Call) and last_name(node.func) in _PATHS:
-            yield from _texts(node.args)
-
-
-def _is_bound(call: Call, name: str) -> bool:
-    """Whether there is a variable of that name where the text stands."""
-    return bool(call.file.bindings(name, call.context))
+    file, node, context = given.file, given.node, given.context
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield given
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div):
+        yield from (each for side in (node.left, node.right) for each in _texts(given._replace(node=side)))
+    elif isinstance(node, ast.Call) and last_name(node.func) in _PATHS:
+        yield from (each for part in node.args for each in _texts(given._replace(node=part)))
+    elif isinstance(node, ast.Name | ast.Call):
+        made = origins(file, node, context)
+        if len(made) == 1 and made[0].node is not node:
+            yield from _texts(made[0])

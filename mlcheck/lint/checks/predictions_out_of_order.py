@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, walk
-from mlcheck.lint.sites import Function
+from mlcheck.lint.sites import Call, Function, Sites, canonical
 from mlcheck.lint.sites.data.comparing import compared, is_in_order, is_only_joined
-from mlcheck.lint.sites.data.loaders import Loader, loaders
+from mlcheck.lint.sites.data.gathering import gathered_from
+from mlcheck.lint.sites.data.loaders import LOADER, Loader, loaders
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.sorted_rows import left_sorted
-from mlcheck.lint.sites.origins import Origin
+from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "data loader"
 WORDS = ("DataLoader", "pack_padded_sequence")
@@ -27,6 +28,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             "`pack_padded_sequence(..., enforce_sorted=False)`",
             related=(made.location,),
         )
+    yield from _of_helpers(facts.sites)
     for loader in facts.sites.once(loaders):
         function = loader.call.function
         if function is None or loader.trained or loader.call.constant("shuffle", 2, False) is not True:
@@ -56,6 +58,44 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help="leave `shuffle` out where predictions are matched with rows by their position",
                         related=(function.place(node).location,),
                     )
+
+
+def _of_helpers(sites: Sites) -> Iterator[Finding]:
+    """`test["label"] = predict(model, make_loader(test))`, of loops and loaders that other functions hold."""
+    for file in sites.mentioning(["read_csv"]):
+        for function in file.functions if "torch" in file.text else ():
+            for line in function.all(ast.Assign):
+                table = line.targets[0].value if isinstance(line.targets[0], ast.Subscript) else None
+                if not isinstance(table, ast.Name) or not _is_read(function, table):
+                    continue
+                for over in gathered_from(Origin(file, line.value, function.inner)):
+                    loader = _shuffled(over)
+                    if loader is not None and loader.function is not None and _is_elsewhere(function, over, loader):
+                        yield Finding(
+                            f"The rows of `{table.id}` get each other's predictions: these come shuffled",
+                            loader.place.location,
+                            help="leave `shuffle` out where predictions are matched with rows by their position",
+                            related=(function.place(line).location,),
+                        )
+
+
+def _shuffled(over: Origin) -> Call | None:
+    """The call that makes the loader, or that has a function make it, if it shuffles."""
+    found = origins(over.file, over.node, over.context, over.entered)
+    if len(found) != 1 or canonical(found[0].name) != LOADER or found[0].told("shuffle", 2, False) is not True:
+        return None
+    made = found[0]
+    own = Call(made.file, made.node, made.context) if isinstance(made.node, ast.Call) else None
+    return made.entered.call if made.entered is not None else own
+
+
+def _is_elsewhere(function: Function, over: Origin, loader: Call) -> bool:
+    """Whether the loop, or what makes the loader, is in another function: what stands here is told of beside."""
+    here = over.file.function_around(over.context) is function and loader.function is function
+    written = isinstance(over.node, ast.Name) and canonical(loader.file.called(loader.node, loader.context)) == LOADER
+    return not (
+        here and written and any(isinstance(node, ast.For) and node.iter is over.node for node in function.nodes)
+    )
 
 
 def _is_read(function: Function, table: ast.Name) -> bool:

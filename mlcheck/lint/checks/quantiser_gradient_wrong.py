@@ -9,12 +9,14 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.sites import File, Function
 from mlcheck.lint.sites.latest import origin
+from mlcheck.lint.sites.returning import returns
 
 LOOKS_AT = "quantisation in a model"
 WORDS = ("quant", "round", "sign(", "argmin", "argmax", "codebook", "embed", "one_hot", "scatter", "hard")
 _STEPS = frozenset(["round", "sign", "floor", "ceil", "one_hot", "scatter", "scatter_", "heaviside", "bucketize"])
 _CHOICES = frozenset(["argmin", "argmax"])
 _SHAPES = ("view", "view_as", "reshape", "permute", "contiguous", "float", "to", "type_as", "squeeze", "type")
+_DEPTH = 8
 _CUTS = ("detach", "data", "stop_gradient", "no_grad")
 
 
@@ -72,19 +74,28 @@ def _straight_through(node: ast.BinOp) -> tuple[ast.expr, ast.expr, bool] | None
     return None
 
 
-def _is_stepped(file: File, function: Function, node: ast.expr) -> bool:
+def _is_stepped(file: File, function: Function, node: ast.expr, depth: int = _DEPTH) -> bool:
     """Whether it was rounded, or looked up by the index of the nearest: no gradient comes back through it."""
-    for _ in range(6):
-        node = before_methods(node, _SHAPES)
-        if isinstance(node, ast.Call) and last_name(node.func) in _STEPS:
-            return not isinstance(file.resolve(node.func, function.inner), Function)
-        if isinstance(node, ast.Call) and any(_is_choice(file, function, arg) for arg in node.args):
-            return _is_lookup(node)
-        made, _ = origin(file, node, function.inner)
-        if made is node:
-            return _is_scattered(function, node)
-        node = made
-    return False
+    node = before_methods(node, _SHAPES)
+    if depth == 0:
+        return False
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):  # `round(x * scale) / scale`
+        return _is_stepped(file, function, node.left, depth - 1)
+    if (inner := _answer(file, function, node)) is not None:
+        return _is_stepped(inner[0].file, *inner, depth - 1)
+    if isinstance(node, ast.Call) and last_name(node.func) in _STEPS:
+        return not isinstance(file.resolve(node.func, function.inner), Function)
+    if isinstance(node, ast.Call) and any(_is_choice(file, function, arg) for arg in node.args):
+        return _is_lookup(node)
+    made, _ = origin(file, node, function.inner)
+    return _is_scattered(function, node) if made is node else _is_stepped(file, function, made, depth - 1)
+
+
+def _answer(file: File, function: Function, node: ast.expr) -> tuple[Function, ast.expr] | None:
+    """What a function of the project returns, where that is one thing: the function, and the expression in it."""
+    named = file.resolve(node.func, function.inner) if isinstance(node, ast.Call) else None
+    answers = list(returns(named)) if isinstance(named, Function) and not named.node.decorator_list else []
+    return (named, answers[0]) if isinstance(named, Function) and len(answers) == 1 else None
 
 
 def _is_lookup(call: ast.Call) -> bool:
@@ -96,9 +107,12 @@ _BOOK = pattern(r"embed|code|book|dictionary")
 
 
 def _is_choice(file: File, function: Function, node: ast.expr) -> bool:
-    """The index of the nearest or the largest, by name or as it is written."""
+    """The index of the nearest or the largest, by name, as it is written, or as a function returns it."""
     made, _ = origin(file, before_methods(node, _SHAPES), function.inner)
     made = before_methods(made, _SHAPES)
+    if (inner := _answer(file, function, made)) is not None:
+        function, (made, _) = inner[0], origin(inner[0].file, before_methods(inner[1], _SHAPES), inner[0].inner)
+        made = before_methods(made, _SHAPES)
     return isinstance(made, ast.Call) and last_name(made.func) in _CHOICES
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, walk
-from mlcheck.lint.sites import Call, Function
+from mlcheck.lint.sites import Call, Context, File, Function
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.ranks import DDP, is_guarded
 
 LOOKS_AT = "distributed model"
@@ -81,7 +82,7 @@ def _number_of(call: Call, node: ast.expr) -> int | None:
 
 
 def _listed(wrap: Call) -> int | None:
-    """The number in `device_ids=[0]`."""
+    """The number in `device_ids=[0]`, or that of what stands there."""
     given = wrap.argument("device_ids", 1)
     node, context = wrap.file.value(given, wrap.context) if given is not None else (None, wrap.context)
     if isinstance(node, ast.List | ast.Tuple) and len(node.elts) == 1:
@@ -90,8 +91,21 @@ def _listed(wrap: Call) -> int | None:
             made, context = wrap.file.value(only.value, context)
             named = isinstance(made, ast.Call) and wrap.file.resolve(made.func, context) == _DEVICE
             only = made.args[0] if named and isinstance(made, ast.Call) and len(made.args) == 1 else only
-        return _number(wrap.file.constant(only, context))
+        return _told(wrap.file, only, context)
     return None
+
+
+def _told(file: File, node: ast.expr, context: Context) -> int | None:
+    """The one number that may stand there; of a parameter, where all calls of the function can be seen."""
+    if (number := _number(file.constant(node, context))) is not None or "rank" in ast.unparse(node).lower():
+        return number
+    for bound in file.bindings(node.id, context) if isinstance(node, ast.Name) else ():
+        function = file.function_around(bound.context) if bound.kind == "param" else None
+        if function is not None and file.sites.calls_of(function) is None:
+            return None
+    found = origins(file, node, context)
+    told = {_number(each.file.constant(each.node, each.context)) for each in found}
+    return told.pop() if len(told) == 1 else None
 
 
 def _moved(wrap: Call, starts: bool) -> int | None:

@@ -8,10 +8,10 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites import OPEN, Binding, Context, File, Sites
+from mlcheck.lint.sites import OPEN, Binding, Call, Context, File, Sites
 from mlcheck.lint.sites.data.loaders import Loader, loaders
 from mlcheck.lint.sites.frameworks import owned
-from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.origins import callers, origins
 from mlcheck.lint.sites.ranks import DDP, is_for_evaluation, is_guarded, mentions_rank, names_of_choice, starts
 
 LOOKS_AT = "data loader"
@@ -34,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     if not wraps or facts.sites.once(owned) or _is_shared(facts.sites):
         return
     for loader in facts.sites.once(loaders):
-        near = [wrap for wrap in wraps if wrap.file is loader.call.file or loader.call.file.path in wrap.file.imports]
+        near = [wrap for wrap in wraps if _is_near(wrap, loader.call.file)]
         if near and loader.trained and loader.kind == "map" and _goes_its_way(loader) and not _by_rank(loader):
             yield Finding(
                 "Every process loads all the training data: the ranks repeat the same work instead of sharing it",
@@ -42,6 +42,13 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="pass `sampler=DistributedSampler(data)`, and call its `set_epoch` in each epoch",
                 related=(near[0].place.location,),
             )
+
+
+def _is_near(wrap: Call, file: File) -> bool:
+    """Whether the file wraps the model, has it wrapped by a function, or is imported by the file that wraps it."""
+    if wrap.file is file or file.path in wrap.file.imports:
+        return True
+    return wrap.function is not None and any(call.file is file for call in callers(file.sites, wrap.function))
 
 
 def _is_shared(sites: Sites) -> bool:

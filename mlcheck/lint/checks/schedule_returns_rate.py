@@ -2,12 +2,14 @@
 
 import ast
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites import OPEN, Call, Context, File, Function
-from mlcheck.lint.sites.origins import origins, returns
+from mlcheck.lint.sites import OPEN, Call, Context, File
+from mlcheck.lint.sites.origins import Origin, origins, returns
+from mlcheck.lint.sites.running import run_by
 from mlcheck.lint.sites.training.optimizers import optimizers
 
 LOOKS_AT = "LambdaLR"
@@ -25,11 +27,11 @@ def check(facts: Facts) -> Iterator[Finding]:
         rate = _rate(facts, call, owner)
         if rate is None:
             continue
-        for file, value, context in sorted(_returned(call, given), key=lambda each: each[1].lineno):
-            if _is_factor(value, ast.unparse(rate)):
+        for each in sorted(_returned(call, given), key=lambda each: each.value.lineno):
+            if any(_is_factor(each.value, name) for name in _names_of(each, call, rate)):
                 yield Finding(
                     f"LambdaLR multiplies the learning rate by this value: it becomes `{ast.unparse(rate)}` squared",
-                    file.place(value, context).location,
+                    each.file.place(each.value, each.context).location,
                     help=f"return the factor alone, without `{ast.unparse(rate)}`",
                     related=(call.place.location,),
                 )
@@ -72,16 +74,45 @@ def _is_grouped(params: ast.AST) -> bool:
     )
 
 
-def _returned(call: Call, given: ast.expr) -> Iterator[tuple[File, ast.expr, Context]]:
+class _Result(NamedTuple):
+    """What the schedule returns, and what stands beforehand for some of the parameters there."""
+
+    file: File
+    value: ast.expr
+    context: Context
+    given: dict[str, Origin]
+
+
+def _returned(call: Call, given: ast.expr) -> Iterator[_Result]:
     """The results of the function, wherever it is defined: of a lambda its body."""
     value, context = call.file.value(given, call.context)
     if isinstance(value, ast.Lambda):
-        yield call.file, value.body, context
-        return
-    named = call.file.resolve(given, call.context)
-    if isinstance(named, Function):
-        for each in returns(named):
-            yield named.file, each, named.inner
+        yield _Result(call.file, value.body, context, {})
+    elif (run := run_by(call.file, given, call.context)) is not None:
+        for each in returns(run.function):
+            yield _Result(run.function.file, each, run.function.inner, run.given)
+
+
+def _names_of(result: _Result, call: Call, rate: ast.expr) -> Iterator[str]:
+    """What the learning rate is called there: as here, or by what was given it."""
+    yield ast.unparse(rate)
+    wanted = _source(Origin(call.file, rate, call.context))
+    for node in walk(result.value):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            held = result.given.get(ast.unparse(node), Origin(result.file, node, result.context))
+            if wanted is not None and _source(held) == wanted:
+                yield ast.unparse(node)
+
+
+def _source(origin: Origin) -> tuple[str, str, int] | None:
+    """Where a value comes from in the end: a number, by its place; a name or a setting, by the function around."""
+    found = origins(origin.file, origin.node, origin.context)
+    if len(found) != 1:
+        return None
+    node, context = found[0].node, found[0].context
+    scope = next((outer.node for outer in context.outwards() if outer.kind == "function"), None)
+    where = scope if isinstance(node, ast.Name | ast.Attribute) else node
+    return found[0].file.path, ast.unparse(node), id(where)
 
 
 def _is_factor(value: ast.expr, rate: str) -> bool:

@@ -4,13 +4,13 @@ import ast
 import re
 from collections.abc import Iterator
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, Location
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class, Context, File, Function, Sites
 from mlcheck.lint.sites.layers.modules import holds_parameters, text_of
-from mlcheck.lint.sites.origins import callers
+from mlcheck.lint.sites.origins import callers, given, origins
 from mlcheck.lint.sites.ranks import mentions_rank
 
 LOOKS_AT = "seed"
@@ -33,11 +33,11 @@ def check(facts: Facts) -> Iterator[Finding]:
     seed = _asked(facts.sites, seeds[0])
     if seed is None or mentions_rank(seed.node) or not _is_unconditional(seed):
         return
-    made = _made_before(seed)
+    made = _made_before(seed) or _handed_in(facts.sites, seed)
     if made is not None and not _is_seeded_otherwise(facts.sites, seeds[0], seed):
         yield Finding(
             f"`{made[0]}` draws its initial weights before the seed is set: they differ from run to run",
-            seed.file.place(made[1], seed.context).location,
+            made[1],
             help="seed first, before the model is made",
             related=(seed.place.location,),
         )
@@ -64,7 +64,7 @@ def _is_unconditional(seed: Call) -> bool:
     return True
 
 
-def _made_before(seed: Call) -> tuple[str, ast.stmt] | None:
+def _made_before(seed: Call) -> tuple[str, Location] | None:
     """The first new model above the seed in the same block, where nothing beneath gives it other weights."""
     block = _block(seed)
     at = next((i for i, statement in enumerate(block) if seed.node in set(walk(statement))), len(block))
@@ -79,7 +79,32 @@ def _made_before(seed: Call) -> tuple[str, ast.stmt] | None:
     later = "\n".join(ast.unparse(statement) for statement in block[at + 1 :])
     if at == len(block) or _ANEW.search(later) or not re.search(r"backward\(|train|fit|optim|step\(", later):
         return None
-    return next(((name, statement) for name, statement in made if re.search(rf"\b{name}\b", later)), None)
+    found = (each for each in made if re.search(rf"\b{each[0]}\b", later))
+    return next(((name, seed.file.place(line, seed.context).location) for name, line in found), None)
+
+
+def _handed_in(sites: Sites, seed: Call) -> tuple[str, Location] | None:
+    """The new model that the only call of a function hands it, which seeds first and then trains it."""
+    function = seed.function
+    body = "\n".join(map(ast.unparse, function.node.body)) if function is not None else ""
+    if function is None or seed.loops or "load_state_dict" in seed.file.text or _ANEW.search(body):
+        return None
+    trains = function.cls.text if function.name == "__init__" and function.cls is not None else function.text
+    asked = list(callers(sites, function))
+    if len(asked) != 1 or asked[0].loops or "backward(" not in trains:
+        return None
+    new = {
+        name: made[0]
+        for name in function.parameters
+        if name != function.receiver
+        for origin in given(sites, function, name)
+        if len(made := origins(origin.file, origin.node, origin.context)) == 1
+        and _is_new(made[0].file, made[0].node, made[0].context)
+    }
+    name, model = next(iter(new.items())) if len(new) == 1 else ("", None)  # of several, one may be loaded elsewhere
+    if model is None or not re.search(rf"\b{name}\.parameters\(", trains):
+        return None
+    return name, model.file.place(model.node, model.context).location
 
 
 def _block(seed: Call) -> list[ast.stmt]:

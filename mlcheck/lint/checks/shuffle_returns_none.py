@@ -6,26 +6,45 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import File
+from mlcheck.lint.sites import Call, File, Sites
+from mlcheck.lint.sites.origins import callers, origins, returns
 
 LOOKS_AT = "shuffling in place"
 WORDS = ("shuffle(",)
+_GENERATORS = ("random.Random", "numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator")
 _GO_THROUGH = ("all", "any", "list", "tuple", "set", "deque")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    calls = list(facts.sites.calls("random.shuffle", "numpy.random.shuffle"))
+    calls = [*facts.sites.calls("random.shuffle", "numpy.random.shuffle"), *_of_generators(facts.sites)]
     facts.sites.seen[LOOKS_AT] = len(calls)
     if not any("torch" in file.text for file in facts.sites.files.values()):
         return
     used = {file: _used(file) for file in {call.file for call in calls}}
     for call in calls:
-        if call.node in used[call.file]:
+        if call.node in used[call.file] or _is_handed_out(call):
             yield Finding(
                 f"`{ast.unparse(call.node.func)}` shuffles in place and returns None, which is what is used here",
                 call.place.location,
                 help="shuffle on a line of its own, or draw a new order: `rng.permutation(...)`",
             )
+
+
+def _of_generators(sites: Sites) -> Iterator[Call]:
+    """`rng.shuffle(order)`, of a generator of Python's or NumPy's own."""
+    for file in sites.mentioning([".shuffle("]):
+        for call in file.calls("shuffle"):
+            made = origins(file, call.owner, call.context) if call.owner is not None else []
+            if made and all(each.name in _GENERATORS for each in made):
+                yield call
+
+
+def _is_handed_out(call: Call) -> bool:
+    """Whether a function returns it, and a call of that does something with what it returns."""
+    function = call.function
+    if function is None or not any(answer is call.node for answer in returns(function)):
+        return False
+    return any(asked.node not in asked.file.statements for asked in callers(call.file.sites, function))
 
 
 def _used(file: File) -> set[ast.AST]:

@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward, Place
 from mlcheck.lint.judging import losses_of
 from mlcheck.lint.shapes.facts import Softmax
+from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.evaluation.winners import wrong_winners
 from mlcheck.lint.sites.layers.aligned import over_no_symbols
 from mlcheck.lint.sites.layers.batched_products import weighed_across
@@ -88,7 +89,8 @@ def _normalised(facts: Facts) -> Iterator[Finding]:
         scores = loss.input
         if not isinstance(scores, Tensor) or scores.place is None:
             continue
-        if scores.kind not in ("softmax", "log_softmax") or not is_over_first(facts.sites.call_at(scores.place)):
+        call = facts.sites.call_at(scores.place)
+        if scores.kind not in ("softmax", "log_softmax") or not is_over_first(call) or _is_of_other_rows(call):
             continue
         if scores.shape is not None and not scores.shape.open and len(scores.shape.dims) < 2:
             continue
@@ -99,6 +101,16 @@ def _normalised(facts: Facts) -> Iterator[Finding]:
                 help="use `dim=1`, or `dim=-1` where the classes come last",
                 related=(loss.place.location,),
             )
+
+
+def _is_of_other_rows(call: Call | None) -> bool:
+    """Whether dimension 0 may be another than that of the samples: they are turned round, or come one by one."""
+    function = call.function if call is not None else None
+    if call is None or function is None:
+        return False
+    one_by_one = any(outer.kind == "comprehension" for outer in call.context.outwards()) or bool(call.loops)
+    joined = any(word in function.text for word in ("stack(", "cat("))
+    return (one_by_one and joined) or any(word in function.text for word in MAY_TURN)
 
 
 def _aligned(facts: Facts) -> Iterator[Finding]:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_length, is_name, loads, walk
-from mlcheck.lint.sites import Call, File
+from mlcheck.lint.sites import OPEN, Call, File
 from mlcheck.lint.sites.data.literal_splits import literal_splits
 from mlcheck.lint.sites.data.loaders import kind_of_data, loaders
 from mlcheck.lint.sites.data.mixed_pairs import mixed_pairs
-from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.values import split_of_name
 
@@ -38,18 +38,33 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="pair the inputs of a split with its own targets",
         )
     for loader in facts.sites.once(loaders):
-        data, file = loader.dataset, loader.call.file
-        if not isinstance(data, ast.Attribute) or data.attr != "dataset":
-            continue
-        found = origins(file, data.value, loader.call.context)
-        if found and all(
-            origin.name in ("torch.utils.data.random_split", "torch.utils.data.Subset") for origin in found
-        ):
+        data, call = loader.dataset, loader.call
+        made = origins(call.file, data, call.context) if data is not None and data is not OPEN else []
+        if made and all(_is_whole_of_part(each) for each in made):
+            whole = made[0].node
             yield Finding(
-                f"`{ast.unparse(data)}` is the whole data set again, not the part that was split off",
+                f"`{ast.unparse(whole)}` is the whole data set again, not the part that was split off",
                 loader.call.place.location,
-                help=f"give the loader `{ast.unparse(data.value)}` itself",
+                help=f"give the loader `{ast.unparse(whole).removesuffix('.dataset')}` itself",
             )
+
+
+def _is_whole_of_part(origin: Origin) -> bool:
+    """`train.dataset` of what `random_split` returned, one of a list or of a dictionary of parts perhaps."""
+    if not isinstance(origin.node, ast.Attribute) or origin.node.attr != "dataset":
+        return False
+    parts = origins(origin.file, origin.node.value, origin.context, origin.entered)
+    if len(parts) == 1 and isinstance(parts[0].node, ast.Subscript):
+        parts = origins(parts[0].file, parts[0].node.value, parts[0].context, parts[0].entered)
+    return bool(parts) and all(_split_by(each) in _PARTS for each in parts)
+
+
+def _split_by(part: Origin) -> str:
+    """The function that made the parts, also of `dict(zip(names, random_split(...)))`."""
+    match part.node:
+        case ast.Call(func=ast.Name(id="dict"), args=[ast.Call(func=ast.Name(id="zip"), args=[_, ast.Call() as made])]):
+            return part.file.called(made, part.context)
+    return part.name
 
 
 def _unused_part(facts: Facts) -> Iterator[Finding]:

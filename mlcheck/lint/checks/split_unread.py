@@ -10,6 +10,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_length, is_name, last_name, own_nodes, reads_of, walk
 from mlcheck.lint.sites import Class, Context, File, Function
+from mlcheck.lint.sites.data.counted_apart import counted_apart
 from mlcheck.lint.sites.data.judged_by_training import judged_by_training
 from mlcheck.lint.sites.data.other_split import iterators_of_other_split, loaders_of_other_split
 from mlcheck.lint.sites.data.split_pairs import alike, attribute_pairs, loops_over
@@ -50,6 +51,15 @@ def check(facts: Facts) -> Iterator[Finding]:
                 judged.place.location,
                 help=f"`{judged.unread}` belongs here",
             )
+        for function in file.functions if "torch" in file.text else ():
+            for apart in counted_apart(function):
+                yield Finding(
+                    f"This divides by the size of `{ast.unparse(apart.counted)}`, and goes over "
+                    f"`{ast.unparse(apart.over)}`",
+                    function.place(apart.over).location,
+                    help=f"`{ast.unparse(apart.counted)}` belongs here",
+                    related=(function.place(apart.counted).location,),
+                )
         for node, context in file.scopes():
             for unread, other in _pairs(_Scope(file, node, context)):
                 seen += 1

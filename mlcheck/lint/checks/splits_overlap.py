@@ -4,13 +4,11 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import chain
-from typing import NamedTuple
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, Location
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites import Context, File
+from mlcheck.lint.sites import File
 from mlcheck.lint.sites.data.all_nodes import unmasked
 from mlcheck.lint.sites.data.drawn_past import drawn_past
 from mlcheck.lint.sites.data.drawn_splits import drawn_by_each_rank
@@ -18,34 +16,15 @@ from mlcheck.lint.sites.data.hand_folds import cuts
 from mlcheck.lint.sites.data.mirrored_slices import mirrored_slices
 from mlcheck.lint.sites.data.redrawn_split import redrawn
 from mlcheck.lint.sites.data.same_part import held_out_of_training, trained_on_held_out_part
+from mlcheck.lint.sites.data.slices import shared, slices_of
 from mlcheck.lint.sites.data.split_again import split_again
 from mlcheck.lint.sites.data.trained_on_held_out import trained_on_held_out
-from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "split by slices"
 _WINDOWS = ("lag", "context", "window", "series", "seqlen", "seq_len", "lookback", "look_back", "horizon", "history")
 _SLICE = pattern(r"\[[^\[\]\n]*:[^\[\]\n]*\]")
-_SHARE = pattern(r"int\((\d*\.\d+) \* (.+)\)|int\((.+) \* (\d*\.\d+)\)")
-
-
 _ALL = pattern(r"^ *(?:\w+, *)*\w*train\w*(?:, *\w+)* = (?:\w+(?:, |$)|.*Subset\([^\[\n]*\b\w+\))", re.MULTILINE)
 _TRAIN = pattern(r"train|trn", re.IGNORECASE)
-_TAKEN_OUT = ("not in ", "setdiff", "difference", "isin", "delete", "remove")
-_EVERYTHING = "*"
-
-
-class Slice(NamedTuple):
-    """`data[low:high]` of one part of the data; a bound is a share of `whole`, or a number of items where that is #.
-
-    Where `whole` is *, it is all of the data, under another name.
-    """
-
-    split: str
-    made: Context
-    node: ast.expr
-    low: float
-    high: float
-    whole: str
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -85,25 +64,35 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="draw both with one seed, or save the indices of the split with the weights",
             related=(twice.trained.place.location,),
         )
+    folds = set[Location]()
     for file in facts.sites.mentioning(["fold", "Fold", "FOLD"]):
-        if "torch" in file.text and not file.is_test:
-            yield from _held_out_and_kept(file)
+        for finding in _held_out_and_kept(file) if "torch" in file.text and not file.is_test else ():
+            folds.update(finding.related)
+            yield finding
     for file in facts.sites.mentioning(["val", "test", "Val", "Test"]):
         if "torch" not in file.text or not _may_share(file.text) or file.is_test or _has_windows(file.text.lower()):
             continue
-        for scope, context in file.scopes():
-            text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
-            slices = _slices(file, scope, context, text) if _TRAIN.search(text) else {}
-            for base, found in slices.items():
-                facts.sites.seen[LOOKS_AT] += len(found)
-                for held, learnt in _shared(found):
-                    yield Finding(
-                        f"`{ast.unparse(held.node)}` shares samples with `{ast.unparse(learnt.node)}`, "
-                        "which the model is trained on",
-                        file.place(held.node, context).location,
-                        help=f"let one part of `{base}` begin where the other ends",
-                        related=(file.place(learnt.node, context).location,),
-                    )
+        yield from _by_slices(facts, file, folds)
+
+
+def _by_slices(facts: Facts, file: File, folds: set[Location]) -> Iterator[Finding]:
+    """`train = data[:n]` and `val = data[m:]`, but for folds that are cut by hand, which are told of beside."""
+    for scope, context in file.scopes():
+        text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
+        slices = slices_of(file, scope, context, text) if _TRAIN.search(text) else {}
+        for base, found in slices.items():
+            facts.sites.seen[LOOKS_AT] += len(found)
+            for held, learnt in shared(found):
+                where = file.place(held.node, context).location
+                if where in folds:
+                    continue
+                yield Finding(
+                    f"`{ast.unparse(held.node)}` shares samples with `{ast.unparse(learnt.node)}`, "
+                    "which the model is trained on",
+                    where,
+                    help=f"let one part of `{base}` begin where the other ends",
+                    related=(file.place(learnt.node, context).location,),
+                )
 
 
 def _of_same_part(facts: Facts) -> Iterator[Finding]:
@@ -143,118 +132,11 @@ def _may_share(text: str) -> bool:
     if ":]" in text:
         return True
     slices = _SLICE.findall(text)
-    if len(set(slices)) < len(slices) or sum(part.startswith("[:") for part in slices) > 1:
+    ends = [end.strip("[] ") for part in slices for end in (part.partition(":")[0] + "<", part.rpartition(":")[2])]
+    if len(set(ends)) < len(ends):
         return True
     return bool(slices) and _ALL.search(text) is not None
 
 
 def _has_windows(text: str) -> bool:
     return any(word in text for word in _WINDOWS)
-
-
-def _shared(found: list[Slice]) -> Iterator[tuple[Slice, Slice]]:
-    for learnt in found:
-        for held in found if learnt.split == "train" else ():
-            shared = max(learnt.low, held.low) < min(learnt.high, held.high)
-            together = learnt.whole == held.whole and not learnt.made.excludes(held.made)
-            together = together or (learnt.whole == _EVERYTHING and learnt.made is held.made)
-            together = together or (_begins(learnt.node) and _begins(held.node) and learnt.made is held.made)
-            if held.split != "train" and together and shared:
-                yield held, learnt
-
-
-def _begins(node: ast.expr) -> bool:
-    """`order[:cut]`, which has the first of them, wherever it ends."""
-    part = node.slice if isinstance(node, ast.Subscript) else None
-    return isinstance(part, ast.Slice) and part.lower is part.step is None
-
-
-def _slices(file: File, scope: ast.AST, context: Context, text: str) -> dict[str, list[Slice]]:
-    """The slices that are bound to a name of a split, by what they are taken of; none of what is bound twice."""
-    nodes = file.nodes_in(scope)
-    stored = {node.arg: 1 for node in nodes if isinstance(node, ast.arg)}
-    for node in nodes:
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            stored[node.id] = stored.get(node.id, 0) + 1
-    all_of = not any(word in text for word in _TAKEN_OUT)
-    found: dict[str, list[Slice]] = {}
-    for node in nodes:
-        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
-            continue
-        for target, value in _pairs(node.targets[0], node.value):
-            split = split_of_name(target)
-            parts = [part for part in walk(value) if isinstance(part, ast.Subscript)] if split else []
-            counted = _counted(value) if any(isinstance(part.slice, ast.Slice) for part in parts) else set()
-            order = _order(value, nodes)
-            whole = split == "train" and all_of and _is_all(target, order, stored)
-            bindings = file.bindings(target, context) if parts or whole else []
-            made = next((binding.context for binding in bindings if binding.node is node), context)
-            if whole:
-                everything = Slice(split, made, value, 0.0, float("inf"), _EVERYTHING)
-                found.setdefault(ast.unparse(order), []).append(everything)
-            for part in parts:
-                if isinstance(part.slice, ast.Slice) and part not in counted:
-                    bounds = _bounds(part.slice) or _as_written(part.slice)
-                    if bounds is not None and _are_settled(part, stored):
-                        found.setdefault(ast.unparse(part.value), []).append(Slice(split, made, part, *bounds))
-    return found
-
-
-def _order(value: ast.expr, nodes: list[ast.AST]) -> ast.expr:
-    """`order` of `Subset(data, order)`, where all subsets made there are of the same data."""
-    if not isinstance(value, ast.Call) or last_name(value.func) != "Subset" or len(value.args) != 2:
-        return value
-    subsets = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) == "Subset" and node.args]
-    return value.args[1] if len({ast.unparse(each.args[0]) for each in subsets}) == 1 else value
-
-
-def _is_all(target: str, value: ast.expr, stored: dict[str, int]) -> bool:
-    """`train_index = order`, of an order that is bound once and is no split itself."""
-    named = isinstance(value, ast.Name) and not split_of_name(value.id)
-    return named and stored.get(target) == stored.get(ast.unparse(value)) == 1
-
-
-def _counted(value: ast.expr) -> set[ast.AST]:
-    """What only a number is made of: `lengths[:2]` in `torch.arange(sum(lengths[:2]), total)`."""
-    calls = [node for node in walk(value) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
-    return {part for call in calls if ast.unparse(call.func) in ("sum", "len", "max", "min") for part in walk(call)}
-
-
-def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-        for one, other in zip(target.elts, value.elts, strict=True):
-            yield from _pairs(one, other)
-    elif isinstance(target, ast.Name):
-        yield target.id, value
-
-
-def _bounds(node: ast.Slice) -> tuple[float, float, str] | None:
-    """Where it begins and ends, and of what these are shares."""
-    if node.step is not None or (node.lower is None and node.upper is None):
-        return None
-    low = (0.0, "") if node.lower is None else _bound(node.lower)
-    high = (float("inf"), "") if node.upper is None else _bound(node.upper)
-    if low is None or high is None or (low[1] != high[1] and node.lower is not None and node.upper is not None):
-        return None
-    return low[0], high[0], low[1] or high[1] or "#"
-
-
-def _as_written(node: ast.Slice) -> tuple[float, float, str] | None:
-    """`order[:cut]` is all of `order[:cut]`, whatever that is, and cannot be compared with any other."""
-    calls = any(isinstance(part, ast.Call) for part in walk(node))
-    return None if calls or node.step is not None else (0.0, 1.0, ast.unparse(node))
-
-
-def _are_settled(part: ast.Subscript, stored: dict[str, int]) -> bool:
-    """Whether every name in it is bound once at most, so that it means the same wherever it is written."""
-    return all(stored.get(name.id, 0) <= 1 for name in walk(part) if isinstance(name, ast.Name))
-
-
-def _bound(node: ast.expr) -> tuple[float, str] | None:
-    """A number from the front, or a share: `9000`, `int(0.8 * n)`."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return float(node.value), "#"
-    share = _SHARE.fullmatch(ast.unparse(node))
-    if share is None:
-        return None
-    return float(share[1] or share[4]), share[2] or share[3]

@@ -1,13 +1,18 @@
 """trained-in-eval-mode: a loop is entered in eval mode, and trains."""
 
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode, Place
 from mlcheck.lint.judging import belongs_to_attack
 from mlcheck.lint.values import Object, owner_key
 
 LOOKS_AT = "model call"
+_SHORT = 3
+_MEANT = pattern(r"freez|frozen|fix|requires_grad|BatchNorm|\bbn\b|_bn\b|bn_|\bfor |no_grad|return ", re.IGNORECASE)
+"""What a function has that puts a model into eval mode on purpose, or to evaluate it."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -37,7 +42,10 @@ def _is_trained(forward: Forward) -> bool:
 def _put_beside(facts: Facts, forward: Forward, mode: Mode) -> Place | None:
     """The `eval()` above the loop, in the same function and under no condition: what comes first in it is training."""
     place, when = mode.place, mode.when
-    if mode.kind != "eval" or place is None or when is None or place.symbol != forward.place.symbol:
+    if mode.kind != "eval" or place is None or when is None:
+        return None
+    beside = place.symbol == forward.place.symbol
+    if not beside and not _only_sets_mode(facts, forward, mode):
         return None
     is_new = isinstance(forward.module, Object) and forward.moded == "yes" and not forward.restored
     is_outside = len(when.loops) < len(forward.when.loops) or (is_new and _is_for_attack(facts, forward))
@@ -47,7 +55,22 @@ def _put_beside(facts: Facts, forward: Forward, mode: Mode) -> Place | None:
         return None
     call = facts.sites.call_at(place)
     sure = call is not None and not any(outer.kind in ("if", "try") for outer in call.context.outwards())
-    return place if sure else None
+    return place if sure or not beside else None
+
+
+def _only_sets_mode(facts: Facts, forward: Forward, mode: Mode) -> bool:
+    """`set_mode(net, "eval")` above the loop: a function that is called there, and does little else.
+
+    Which of its branches runs was followed: had that been open, there would be two modes.
+    """
+    above = forward.when.calls
+    if mode.place is None or mode.when is None or mode.when.calls[: len(above)] != above:
+        return False
+    call = facts.sites.call_at(mode.place)
+    helper = call.function if call is not None else None
+    if helper is None or len(mode.when.calls) != len(above) + 1:
+        return False
+    return len(helper.node.body) <= _SHORT and _MEANT.search(helper.text) is None
 
 
 def _is_for_attack(facts: Facts, forward: Forward) -> bool:

@@ -10,7 +10,7 @@ from mlcheck.lint.sites import OPEN, Class, Function, Sites
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import MODULE
-from mlcheck.lint.sites.origins import origins, returns
+from mlcheck.lint.sites.origins import Origin, origins, returns
 
 LOOKS_AT = "Transformers trainer"
 WORDS = ("compute_loss", "training_step", "Trainer")
@@ -94,7 +94,8 @@ def _outputs(function: Function) -> Iterator[Finding]:
     refuses = any(isinstance(node, ast.Raise) for node in function.node.body)
     reads = any(isinstance(node, ast.Name) and node.id in ("return_outputs", "kwargs") for node in body)
     given = list(returns(function))
-    if given and not reads and not refuses and all(_is_one_value(node) for node in given):
+    made = [origin for node in given for origin in origins(function.file, node, function.inner)]
+    if made and not reads and not refuses and all(map(_is_one_value, made)):
         yield Finding(
             "`compute_loss` never looks at `return_outputs`: training runs, and the first evaluation fails",
             function.place().location,
@@ -102,10 +103,14 @@ def _outputs(function: Function) -> Iterator[Finding]:
         )
 
 
-def _is_one_value(node: ast.expr) -> bool:
+def _is_one_value(origin: Origin) -> bool:
     """A loss and nothing else, for certain."""
+    node = origin.node
     if isinstance(node, ast.Name):
         return "loss" in node.id.lower()
+    if isinstance(node, ast.Call):
+        averaged = isinstance(node.func, ast.Attribute) and node.func.attr in ("mean", "sum")
+        return averaged or origin.name.startswith("torch.nn.functional.")
     return isinstance(node, ast.BinOp) or (isinstance(node, ast.Attribute) and node.attr == "loss")
 
 

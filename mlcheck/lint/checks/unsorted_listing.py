@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import assigned, is_name, last_name, walk
 from mlcheck.lint.sites import Call, File, Function
 from mlcheck.lint.sites.data.numbering import numberings
+from mlcheck.lint.sites.origins import callers, returns
 
 LOOKS_AT = "folder listing"
 WORDS = ("listdir", "scandir", "iterdir", "glob")
@@ -24,6 +25,7 @@ _KEEPS_ORDER = ("list", "tuple", "filter", "map", "array", "asarray", "Path", "s
 
 def check(facts: Facts) -> Iterator[Finding]:
     listings = [call for call in _listings(facts) if "torch" in call.file.text]
+    listings += [asked for call in listings for asked in _asked(call)]
     facts.sites.seen[LOOKS_AT] = len(listings)
     held: dict[tuple[str, object, str], Call] = {}
     for call in listings:
@@ -57,12 +59,24 @@ def _listings(facts: Facts) -> Iterator[Call]:
                 yield call
 
 
-def _statement(call: Call) -> ast.Assign | None:
-    """The assignment whose value the listing becomes, filtered or wrapped perhaps."""
+def _asked(call: Call) -> Iterator[Call]:
+    """The calls of a function that returns the listing as it is."""
+    function = call.function
+    if function is None or _SORTS.search(function.text) or any(s in function.text for s in ("set(", "shuffle")):
+        return
+    name = _kept_as(call)
+    if any(_carries(answer, call.node) or (name and is_name(answer, name)) for answer in returns(function)):
+        yield from callers(call.file.sites, function)
+
+
+def _statement(call: Call) -> tuple[ast.expr, ast.expr] | None:
+    """The target and the value of the assignment that the listing becomes, filtered or wrapped perhaps."""
     within = call.function.node if call.function is not None else call.file.module.source.tree
     for node in walk(within):
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and _carries(node.value, call.node):
-            return node
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            for target, value in assigned(node):
+                if _carries(value, call.node):
+                    return target, value
     return None
 
 
@@ -81,7 +95,7 @@ def _carries(value: ast.expr, listing: ast.Call) -> bool:
 def _kept_as(call: Call) -> str:
     """The variable, or the attribute of `self`, that the listing is kept in."""
     found = _statement(call)
-    target = found.targets[0] if found is not None else None
+    target = found[0] if found is not None else None
     return ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute) else ""
 
 
@@ -95,7 +109,7 @@ def _owner(call: Call, name: str) -> object:
 
 def _is_sorted(call: Call) -> bool:
     found = _statement(call)
-    return found is not None and _SORTS.search(ast.unparse(found.value)) is not None
+    return found is not None and _SORTS.search(ast.unparse(found[1])) is not None
 
 
 def _is_sorted_later(file: File, name: str) -> bool:

@@ -12,6 +12,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, is_name, last_name, walk
 from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.layers.divergences import is_square, raised, terms, unevenly_scaled
+from mlcheck.lint.sites.layers.returned_terms import returned_and_added
 from mlcheck.lint.sites.layers.signs_in_sums import added_by_callers, parents, sign_in_sum, sign_of_product
 
 LOOKS_AT = "formula of a variational autoencoder"
@@ -153,6 +154,8 @@ def _added_negative(lines: Stretch, formula: ast.BinOp) -> str:
     """`kld = 0.5 * torch.sum(1 + logvar - mu.pow(2) - logvar.exp())`, which is never positive, and `loss + kld`."""
     above = parents(lines.nodes)
     sign = -next(sign for sign, term in terms(formula, 1) if isinstance(term, ast.Constant))
+    if returned_and_added(lines.file, lines.context, formula, sign, above):
+        return "This divergence is never positive, and callers add it to their loss: its minus sign is missing"
     sign, line = _sign_where_bound(formula, sign, above)
     target = line.targets[0] if line is not None else None
     if line is None or not isinstance(target, ast.Name | ast.Attribute):

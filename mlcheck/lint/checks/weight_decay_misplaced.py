@@ -13,6 +13,7 @@ from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.training.alike_groups import alike, told_apart_later
 from mlcheck.lint.sites.training.misplaced_settings import in_wrong_place
 from mlcheck.lint.sites.training.optimizers import optimizers
+from mlcheck.lint.sites.training.sorting import filled, sorted_by_test
 
 LOOKS_AT = "optimizer"
 _SPARED = pattern(r"(?:^|_)(?:no|non|without|not)_?(?:weight_)?(?:decay|wd|decayed)|no_?wd|(?:^|_)undecayed")
@@ -119,28 +120,18 @@ def _sorted_the_wrong_way(file: File) -> Iterator[Finding]:
     if not _SMALL.search(file.text) and not _LARGE.search(file.text):
         return
     for scope, context in file.scopes():
-        for node in file.nodes_in(scope):
-            if not isinstance(node, ast.If) or not node.orelse:
-                continue
-            test = ast.unparse(node.test)
+        for sorted_ in sorted_by_test(file, file.nodes_in(scope), context):
+            test = ast.unparse(sorted_.test)
             if " not " in f" {test} " or "!=" in test:
                 continue
             small, large = _SMALL.search(test) is not None, _LARGE.search(test) is not None
             wrong = ("decayed", "spared") if small else ("spared", "decayed")
-            if small != large and (_filled(node.body), _filled(node.orelse)) == wrong:
+            if small != large and (_kind(sorted_.held), _kind(sorted_.other)) == wrong:
                 yield Finding(
                     "Biases and norms are put among the parameters that decay, the others among those that do not",
-                    file.place(node, context).location,
+                    file.place(sorted_.node, context).location,
                     help="exchange the branches",
                 )
-
-
-def _filled(body: list[ast.stmt]) -> str:
-    """What the one list is that a branch appends to."""
-    if len(body) != 1 or not isinstance(body[0], ast.Expr) or not isinstance(body[0].value, ast.Call):
-        return ""
-    func = body[0].value.func
-    return _kind(func.value) if isinstance(func, ast.Attribute) and func.attr == "append" else ""
 
 
 def _names_of_nobody(facts: Facts, file: File) -> Iterator[Finding]:
@@ -166,7 +157,9 @@ def _tests_of_nobody(facts: Facts, file: File) -> Iterator[Finding]:
         for loop in file.nodes_in(scope):
             if not isinstance(loop, ast.For) or not ast.unparse(loop.iter).endswith(".named_parameters()"):
                 continue
-            tests = [node.test for node in loop.body if isinstance(node, ast.If) and _filled(node.body) == "spared"]
+            tests = [
+                node.test for node in loop.body if isinstance(node, ast.If) and _kind(filled(node.body)) == "spared"
+            ]
             words = [word for test in tests for word in _words_of(test)]
             if len(tests) == 1 and words and (meant := _meant_in_vain(facts, words, norms)):
                 yield _of_nobody(file.place(tests[0], context), meant, norms)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites import Class, Context, File, Function
+from mlcheck.lint.sites import Call, Class, Context, File, Function
 from mlcheck.lint.sites.latest import latest, source
-from mlcheck.lint.sites.origins import returns
+from mlcheck.lint.sites.origins import origins, returns
 
 LOOKS_AT = "split"
 WORDS = ("random_split", "train_test_split")
@@ -27,7 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             or call.argument("groups") is not None
         ):
             continue
-        found = _windows(call.file, call.node.args[0], call.context)
+        found = _of_all(call)
         if found is not None:
             file, node, context = found
             yield Finding(
@@ -36,6 +36,16 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="cut the series in time first, and make the windows of each part",
                 related=(file.place(node, context).location,),
             )
+
+
+def _of_all(call: Call) -> tuple[File, ast.AST, Context] | None:
+    """Where the windows are cut that are split, whatever the function around is given to split."""
+    given = call.node.args[0]
+    if (found := _windows(call.file, given, call.context)) is not None:
+        return found
+    made = [each for each in origins(call.file, given, call.context) if each.node is not given]
+    cut = [_windows(each.file, each.node, each.context) for each in made]
+    return cut[0] if cut and all(cut) else None
 
 
 def _windows(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> tuple[File, ast.AST, Context] | None:

@@ -7,13 +7,15 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Class, Context, File, Function, canonical
+from mlcheck.lint.sites import Context, File, Function, canonical
 from mlcheck.lint.sites.data.loaders import loaders
 from mlcheck.lint.sites.origins import returns
+from mlcheck.lint.sites.running import run_by
 
 LOOKS_AT = "worker_init_fn"
 WORDS = ("DataLoader",)
 _SEEDS = ("numpy.random.seed", "random.seed", "torch.manual_seed", "torch.random.manual_seed")
+_PLAIN = (ast.Constant, ast.Name, ast.Attribute)
 _DIFFERS = pattern(r"initial_seed|worker_info|getpid|time|urandom|random\.(?!seed)|uuid|global_rank|current_process")
 
 
@@ -56,14 +58,6 @@ def _already_called(file: File, node: ast.expr, context: Context) -> Function | 
     return None if gives else named
 
 
-def _called_in_worker(file: File, node: ast.expr, context: Context) -> Function | None:
-    """The function itself; of an object that is made here, `worker_init_fn=Seeder(seed)`, what a call of it runs."""
-    named = file.resolve(node.func if isinstance(node, ast.Call) else node, context)
-    if isinstance(node, ast.Call):
-        return named.find("__call__") if isinstance(named, Class) else None
-    return named if isinstance(named, Function) else None
-
-
 def _seeding(file: File, node: ast.expr, context: Context) -> tuple[File, ast.Call, Context] | None:
     """The call that seeds alike in every worker, in the function or lambda given."""
     if isinstance(node, ast.Lambda):
@@ -71,12 +65,14 @@ def _seeding(file: File, node: ast.expr, context: Context) -> tuple[File, ast.Ca
         names = {part.arg for part in walk(arguments) if isinstance(part, ast.arg)}
         nodes: list[ast.AST] = walk(body)
     else:
-        named = _called_in_worker(file, node, context)
-        if named is None:
+        run = run_by(file, node, context)
+        if run is None:
             return None
+        named = run.function
         file, inner, text = named.file, named.inner, "\n".join(ast.unparse(line) for line in named.node.body)
-        given = (named.node.args.vararg, named.node.args.kwarg)
-        names = {*named.parameters, *(each.arg for each in given if each is not None)} - {named.receiver}
+        told = (named.node.args.vararg, named.node.args.kwarg)
+        names = {*named.parameters, *(each.arg for each in told if each is not None)} - {named.receiver}
+        names -= {name for name, each in run.given.items() if isinstance(each.node, _PLAIN)}
         nodes = [child for line in named.node.body for child in walk(line)]
     if _DIFFERS.search(text) or any(isinstance(child, ast.Name) and child.id in names for child in nodes):
         return None

@@ -9,6 +9,8 @@ from typing import NamedTuple
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.scopes import Context
 
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+
 
 class Iteration(NamedTuple):
     """`for number, brought in enumerate(over, start)`; `number` is None where the loop does not count."""
@@ -65,7 +67,8 @@ def item_of_iteration(node: ast.expr, context: Context) -> Item | None:
     for outer in context.outwards():
         if outer.kind == "function":
             return None
-        for turn in _turns(outer.node):
+        for loop in _loops_of(outer):
+            turn = iteration_of(loop)
             parts = turn.brought.elts if isinstance(turn.brought, ast.Tuple | ast.List) else []
             places = [place for place, part in enumerate(parts) if is_name(part, batch.id)]
             if key is None and len(places) == 1:
@@ -75,12 +78,10 @@ def item_of_iteration(node: ast.expr, context: Context) -> Item | None:
     return None
 
 
-def _turns(around: ast.AST) -> list[Iteration]:
-    if isinstance(around, ast.For):
-        return [iteration_of(around)]
-    if isinstance(around, ast.ListComp | ast.GeneratorExp | ast.SetComp):
-        return [iteration_of(each) for each in around.generators]
-    return []
+def _loops_of(context: Context) -> list[ast.For | ast.comprehension]:
+    if isinstance(context.node, ast.For):
+        return [context.node]
+    return list(context.node.generators) if isinstance(context.node, _COMPREHENSIONS) else []
 
 
 def part_of(made: ast.expr, key: int | str) -> ast.expr | None:

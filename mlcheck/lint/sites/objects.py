@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mlcheck.lint.nodes import is_name
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function, Named
+from mlcheck.lint.sites.returning import returns
 from mlcheck.lint.sites.scopes import Binding, Context
 
 if TYPE_CHECKING:
@@ -36,20 +37,39 @@ def class_of_object(file: File, node: ast.AST, context: Context, depth: int) -> 
         return None
     if isinstance(made, ast.Name):
         bindings = file.bindings(made.id, context)
-        if len(bindings) != 1 or bindings[0].kind not in ("param", "value", "item"):
+        if len(bindings) != 1 or bindings[0].kind not in ("param", "value", "item", "with"):
             return None
         binding = bindings[0]
         if binding.kind == "param":
             return _handed_in(file, binding, depth)
         made, context = binding.value, binding.context
+        if binding.kind == "with":
+            cls = class_of_object(file, made, context, depth - 1) if made is not None else None
+            return cls if cls is not None and _enters_itself(cls) else None
         if isinstance(made, ast.Tuple | ast.List) and 0 <= binding.item < len(made.elts):
             made = made.elts[binding.item]
     elif isinstance(made, ast.Attribute):
         made, context = _kept(file, made, context)
     if isinstance(made, ast.Name) and made is not node:
         return class_of_object(file, made, context, depth - 1)
-    cls = file.resolve(made.func, context, depth - 1) if isinstance(made, ast.Call) else None
-    return cls if isinstance(cls, Class) else None
+    named = file.resolve(made.func, context, depth - 1) if isinstance(made, ast.Call) else None
+    named = _made_by(named, depth - 1) if isinstance(named, Function) else named
+    return named if isinstance(named, Class) else None
+
+
+def _enters_itself(cls: Class) -> bool:
+    """`with Run() as run`, where `__enter__` returns the object."""
+    enter = cls.find("__enter__")
+    return enter is not None and all(is_name(each, enter.receiver) for each in returns(enter))
+
+
+def _made_by(function: Function, depth: int) -> Named:
+    """The class of `return Engine(...)`, where the function returns nothing else."""
+    made = list(returns(function)) if depth > 0 and not function.node.decorator_list else []
+    if not made or not all(isinstance(each, ast.Call) for each in made):
+        return None
+    kinds = {function.file.resolve(each.func, function.inner, depth) for each in made if isinstance(each, ast.Call)}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def _kept(file: File, node: ast.Attribute, context: Context) -> tuple[ast.AST | None, Context]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
 from mlcheck.lint.nodes import is_name, is_none, last_name
@@ -12,7 +12,7 @@ from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.instances import calls_of_instances
 from mlcheck.lint.sites.iteration import handed_through
 from mlcheck.lint.sites.latest import reaching, settled
-from mlcheck.lint.sites.model import OPEN, Call, Class, Function
+from mlcheck.lint.sites.model import OPEN, UNKNOWN, Call, Class, Function
 from mlcheck.lint.sites.objects import class_of_object
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.records import field, made_of
@@ -45,6 +45,15 @@ class Origin(NamedTuple):
             return ""
         named = self.file.resolve(self.node.func, self.context)
         return named if isinstance(named, str) else ""
+
+    def told(self, name: str, position: int | None = None, default: Hashable = None) -> object:
+        """The constant that the call gives for a parameter, also where the function around it was given that."""
+        call = Call(self.file, self.node, self.context) if isinstance(self.node, ast.Call) else None
+        value = call.argument(name, position) if call is not None else OPEN
+        if value is None or value is OPEN or call is None:
+            return default if value is None else UNKNOWN
+        known = self.entered.constant(value) if self.entered is not None else UNKNOWN
+        return self.file.constant(value, self.context) if isinstance(known, type(UNKNOWN)) else known
 
 
 def origins(file: File, node: ast.expr, context: Context, entered: Entered | None = None) -> list[Origin]:
@@ -135,7 +144,7 @@ def _bound(file: File, binding: Binding, item: int, entered: Entered | None) -> 
         if held is not None and entered is not None and function is not None:
             value, is_default = held
             place = (file, function.defined.context) if is_default else (entered.call.file, entered.call.context)
-            yield Origin(place[0], value, place[1], -1, None if is_default else entered.outer)
+            yield Origin(place[0], value, place[1], item, None if is_default else entered.outer)
         elif function is not None:
             handed = given(file.sites, function, binding.node.arg)
             yield from (each._replace(item=item) if each.item < 0 else each for each in handed)

@@ -10,9 +10,11 @@ from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.options import is_parsed, name_of_option
-from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Binding, Context
+
+_DEPTH = 4
 
 
 class Compared(NamedTuple):
@@ -64,15 +66,35 @@ def _of_loop(asked: Compared, name: str, binding: Binding) -> Possible | None:
     given = _gone_over(loop, name) if isinstance(loop, ast.For) else None
     if not isinstance(loop, ast.For) or given is None:
         return None
-    over, where = asked.file.value(given, binding.context)
     if isinstance(given, ast.Name) and asked.file.is_mutated(given.id, binding.context):
         return None
-    texts = _texts(over)
-    held = _compared_with(asked.file, name, walk(loop))
-    return Possible(texts, asked.file, over, where, held) if texts and asked.node in walk(loop) else None
+    if asked.node not in walk(loop) or (over := _written(Origin(asked.file, given, binding.context))) is None:
+        return None
+    texts, held = _texts(over.node), _compared_with(asked.file, name, walk(loop))
+    return Possible(texts, over.file, over.node, over.context, held) if texts else None
 
 
-def _gone_over(loop: ast.For, name: str) -> ast.expr | None:
+def _written(given: Origin, depth: int = _DEPTH) -> Origin | None:
+    """The list or dictionary that is written out, which a loop goes over: by the keys that it is made for, perhaps.
+
+    `loaders` of `loaders = {name: DataLoader(sets[name]) for name in sets}`, also where a function returns it.
+    """
+    found = origins(given.file, given.node, given.context)
+    if len(found) != 1 or depth == 0:
+        return None
+    made = found[0]
+    if isinstance(made.node, ast.Name) and made.node is not given.node:
+        return None
+    match made.node:
+        case ast.DictComp(key=ast.Name(id=key), generators=[ast.comprehension(ifs=[]) as turn]):
+            over = _gone_over(turn, key)
+            return _written(made._replace(node=over), depth - 1) if over is not None else None
+    names = made.file.names_given(made.node)
+    changed = any(made.file.is_mutated(name, made.context) for name in names)
+    return made if _texts(made.node) and not changed else None
+
+
+def _gone_over(loop: ast.For | ast.comprehension, name: str) -> ast.expr | None:
     """`names` of `for phase in names`, and `loaders` of `for phase, loader in loaders.items()`."""
     match loop.target, loop.iter:
         case ast.Name(id=bound), ast.Call(func=ast.Attribute(value=over, attr="keys"), args=[]) if bound == name:

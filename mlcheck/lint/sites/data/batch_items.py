@@ -23,7 +23,7 @@ def behind_loaders(origin: Origin) -> Iterator[Origin]:
     """Of what a loop over a loader brings, the same item of what its data set returns; all else as it is."""
     node = origin.node
     moved = before_methods(node, _MOVES) if isinstance(node, ast.Call) and _is_move(origin) else node
-    yield from list(_samples(origin.file, moved, origin.context)) or [origin]
+    yield from list(_samples(origin._replace(node=moved))) or [origin]
 
 
 def is_settled(file: File, name: str, context: Context) -> bool:
@@ -41,15 +41,26 @@ def _is_move(origin: Origin) -> bool:
     return not any("dtype" in ast.unparse(each) or "torch." in ast.unparse(each) for each in given)
 
 
-def _samples(file: File, node: ast.expr, context: Context) -> Iterator[Origin]:
+def _samples(origin: Origin) -> Iterator[Origin]:
+    """What stands for `y` of `for x, y in loader`, of `x, y = batch` and of `batch["y"]`, also in a function."""
+    file, node, context = origin.file, origin.node, origin.context
+    if origin.item >= 0:
+        node = ast.Subscript(node, ast.Constant(origin.item), ast.Load())
     item = item_of_iteration(node, context)
-    name = next((part.id for part in ast.walk(node) if isinstance(part, ast.Name)), "")
     if item is None:
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and origin.item < 0:
+            whole = [each for each in origins(file, node.value, context) if each.node is not node.value]
+            yield from (part for each in whole for part in _samples(_part(each, node.slice)))
         return
+    name = next((part.id for part in ast.walk(node) if isinstance(part, ast.Name)), "")
     bound = [each for each in file.bindings(name, context) if each.node is not item.loop.node]
     if all(_moves(file, each, name) for each in bound):
         for made in origins(file, item.over, item.loop):
             yield from _returned(made, item.key)
+
+
+def _part(whole: Origin, key: ast.expr) -> Origin:
+    return whole._replace(node=ast.Subscript(whole.node, key, ast.Load()))
 
 
 def _moves(file: File, binding: Binding, name: str) -> bool:

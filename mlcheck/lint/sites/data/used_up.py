@@ -49,6 +49,8 @@ def _gone_over_again(file: File, over: ast.expr, context: Context) -> Iterator[U
         alone = function is not None and function.cls is not None and function.cls.text.count(ast.unparse(over)) == 2
         if held is not None and alone and function is not None and (_loops(context) or _is_called_again(function)):
             yield UsedUp(file, over, context, *held)
+        elif held is None and isinstance(over.value, ast.Name) and _loops(context):
+            yield from _held_by_other(file, over, context)
         return
     assert isinstance(over, ast.Name)
     bindings = file.bindings(over.id, context)
@@ -121,6 +123,24 @@ def _kept(file: File, over: ast.Attribute, function: Function | None) -> tuple[a
     value = sets[0][1].value
     named_elsewhere = any(f".{name} =" in each.text for each in file.sites.mentioning([name]) if each is not file)
     return (value, sets[0][1].context) if not named_elsewhere and _is_used_up(file, value, sets[0][1].context) else None
+
+
+def _held_by_other(file: File, over: ast.Attribute, context: Context) -> Iterator[UsedUp]:
+    """`reader.rows` in each epoch, of a `reader` whose constructor made them, once for all."""
+    found = origins(file, over.value, context)
+    made = found[0] if len(found) == 1 else None
+    cls = (
+        made.file.resolve(made.node.func, made.context)
+        if made is not None and isinstance(made.node, ast.Call)
+        else None
+    )
+    if made is None or not isinstance(cls, Class) or not set(_loops(context)).isdisjoint(made.context.outwards()):
+        return
+    sets, word = cls.attribute(over.attr), re.compile(rf"\.{over.attr}\b")
+    named = sum(len(word.findall(each.text)) for each in file.sites.mentioning([over.attr], tests=True))
+    value = sets[0][1].value if len(sets) == 1 and sets[0][0].name == "__init__" else None
+    if value is not None and named == 2 and _is_used_up(cls.file, value, sets[0][1].context):
+        yield UsedUp(file, over, context, value, sets[0][1].context)
 
 
 def _is_called_again(function: Function) -> bool:

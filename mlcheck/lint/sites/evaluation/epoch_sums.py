@@ -182,7 +182,7 @@ def _is_size_of(node: ast.expr, over: ast.expr) -> bool:
 
 def is_sum(line: ast.AugAssign) -> bool:
     """`total += loss.item()`, and not a count of turns, samples or bytes, which grows on purpose."""
-    if not isinstance(line.op, ast.Add) or not isinstance(line.target, ast.Name):
+    if not isinstance(line.op, ast.Add) or not isinstance(line.target, ast.Name | ast.Attribute):
         return False
     return not isinstance(line.value, ast.Constant) and not _SIZE.search(ast.unparse(line.value))
 

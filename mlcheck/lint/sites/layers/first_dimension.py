@@ -12,6 +12,7 @@ from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import is_module, module_classes
+from mlcheck.lint.sites.layers.softmax_layers import LOG_LAYERS, softmax_layer
 from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
@@ -171,9 +172,10 @@ def _is_of_linear(call: Call, cls: Class) -> bool:
 
 
 def is_over_first(call: Call | None) -> bool:
-    """`F.softmax(x, 0)`, `x.softmax(dim=0)`, `nn.Softmax(0)`."""
+    """`F.softmax(x, 0)`, `x.softmax(dim=0)`, `nn.Softmax(0)`, and `self.norm(x)` of such a layer."""
     if call is None:
         return False
+    call = softmax_layer(call, LOG_LAYERS) or call
     node = call.node
     name = last_name(node.func)
     given = [keyword.value for keyword in node.keywords if keyword.arg == "dim"]
@@ -182,5 +184,6 @@ def is_over_first(call: Call | None) -> bool:
     )
     place = 0 if name[:1].isupper() or not of_function else 2 if name == "normalize" else 1
     given += node.args[place : place + 1]
-    over = call.file.constant(given[0], call.context) if given else None
-    return over == 0 and over is not False
+    told = origins(call.file, given[0], call.context) if given else []
+    over = [each.file.constant(each.node, each.context) for each in told]
+    return bool(over) and all(each == 0 and each is not False for each in over)

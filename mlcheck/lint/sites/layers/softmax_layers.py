@@ -9,10 +9,11 @@ from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.model import Call
 
-_LAYER = "torch.nn.Softmax"
+_LAYERS = ("torch.nn.Softmax",)
+LOG_LAYERS = (*_LAYERS, "torch.nn.LogSoftmax")
 
 
-def softmax_layer(call: Call) -> Call | None:
+def softmax_layer(call: Call, kinds: tuple[str, ...] = _LAYERS) -> Call | None:
     """`nn.Softmax(dim=0)` of `self.attend(scores)`, where that is all that `self.attend` ever is."""
     name = own_attribute(call.node.func, call.function)
     sets = call.cls.attribute(name) if name and call.cls is not None else []
@@ -20,7 +21,7 @@ def softmax_layer(call: Call) -> Call | None:
         return None
     (method, assigned), made = sets[0], sets[0][1].value
     named = method.file.called(made, assigned.context)
-    return Call(method.file, made, assigned.context, named) if named == _LAYER else None
+    return Call(method.file, made, assigned.context, named) if named in kinds else None
 
 
 def softmax_layer_calls(file: File) -> Iterator[Call]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.lines import Lines
-from mlcheck.lint.sites.model import Function
+from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.scopes import Context
 from mlcheck.lint.sites.training.signs import WHOLE, Signs
@@ -19,6 +19,9 @@ _NAME = pattern(r"^(?:dist_|policy_|avg_|mean_|pi_|new_)?entrop(?:y|ies)(?:_?(?:
 _NEGATIVE = pattern(r"entrop[\w-]*[\"']?\]?(?:[^\n]*default)?\s*[=:]\s*-\s*[\d.]")  # a weight with the sign in it
 _POLICY = pattern(r"advantage|\badv\b|\bgae\b|log_?prob|logp|surr|policy_loss|actor_loss|pg_loss")
 _WEIGHT = pattern(r"coe?f|beta|weight|scale|c_?2|ent|alpha|reg|lambda")
+
+
+_JOINS = ("stack", "cat", "tensor")
 
 
 class Penalised(NamedTuple):
@@ -91,7 +94,14 @@ def _holds_entropy(file: File, name: ast.Name, context: Context) -> bool:
     found = origins(file, name, context)
     if not found:
         return False
-    return all(_is_made(each.node) or _is_filled(each.file, each.node, each.context) for each in found)
+    made = [each._replace(node=_gathered(each.node)) for each in found]
+    return all(_is_made(each.node) or _is_filled(each.file, each.node, each.context) for each in made)
+
+
+def _gathered(node: ast.expr) -> ast.expr:
+    """`entropies` of `torch.stack(entropies).mean()`."""
+    inner = before_methods(node, WHOLE)
+    return inner.args[0] if isinstance(inner, ast.Call) and last_name(inner.func) in _JOINS and inner.args else node
 
 
 def _is_made(node: ast.expr) -> bool:
@@ -110,18 +120,26 @@ def _is_made(node: ast.expr) -> bool:
 
 
 def _is_filled(file: File, node: ast.expr, context: Context) -> bool:
-    """`entropies = []`, into which a loop puts entropies."""
+    """`entropies = []`, into which a loop puts entropies; so of an attribute, whoever puts them there."""
+    if isinstance(node, ast.Attribute):
+        near = file.sites.mentioning([node.attr])
+        added = [c for each in near for c in each.calls("append") if last_name(c.owner) == node.attr]
+        return _are_entropies(added)
     if not isinstance(node, ast.List) or node.elts:
         return False
     names = file.names_given(node)
-    added = [call for call in file.calls("append") if isinstance(call.owner, ast.Name) and call.owner.id in names]
+    added = [call for call in file.calls("append") if last_name(call.owner) in names]
+    return _are_entropies(added)
+
+
+def _are_entropies(added: list[Call]) -> bool:
     given = [call.node.args[0] for call in added if len(call.node.args) == 1]
     made = [
         each.node
         for arg in given
         for call in added
         if call.node.args[0] is arg
-        for each in origins(file, arg, call.context)
+        for each in origins(call.file, arg, call.context)
     ]
     return bool(made) and all(map(_is_made, made))
 
@@ -131,7 +149,10 @@ def _is_positive(file: File, node: ast.expr, context: Context) -> bool:
     value = file.constant(node, context)
     if isinstance(value, int | float):
         return value > 0
+    found = origins(file, node, context)
+    told = [each.file.constant(each.node, each.context) for each in found]
+    if told and all(isinstance(each, int | float) for each in told):
+        return all(isinstance(each, int | float) and each > 0 for each in told)
     if isinstance(node, ast.Name | ast.Attribute) and _WEIGHT.search(last_name(node).lower()):
-        found = list(origins(file, node, context))
         return not any(isinstance(part, ast.UnaryOp) for each in found for part in walk(each.node))
     return False

@@ -22,13 +22,21 @@ def cuts_argument(method: Function) -> ast.AST | None:
 
 
 def cut_of(
-    function: ast.FunctionDef | ast.AsyncFunctionDef, statement: ast.Assign | ast.Return, cutting: frozenset[str]
+    function: ast.FunctionDef | ast.AsyncFunctionDef,
+    statement: ast.Assign | ast.Return,
+    cutting: frozenset[str],
+    layer: str,
 ) -> ast.AST | None:
-    """Where what the statement computes is cut off: at its end, or wherever its name is read."""
+    """Where what the statement has the layer compute is cut off: right there, or wherever its name is read."""
     if statement.value is not None and any(isinstance(node, ast.NamedExpr) for node in walk(statement.value)):
         return None
     if statement.value is not None and _ends_in_a_cut(statement.value):
         return statement.value
+    around = {child: node for node in walk(statement) for child in ast.iter_child_nodes(node)}
+    calls = [node for node in around if isinstance(node, ast.Call) and ast.unparse(node.func) == layer]
+    handed = [_cut_around(call, around, cutting) for call in calls]
+    if handed and all(isinstance(cut, ast.Call) and ast.unparse(cut.func) in cutting for cut in handed):
+        return next((cut for cut in handed if isinstance(cut, ast.AST)), None)
     if not isinstance(statement, ast.Assign) or statement not in function.body or len(statement.targets) != 1:
         return None
     first = None
