@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlcheck.core.memory_size import byte_count
@@ -48,11 +49,19 @@ def lint_settings(config: Config) -> LintSettings:
         extend_select=config.extend_select,
         per_file_ignores=config.per_file_ignores,
         root=config.root,
-        target_torch=version(config.target_torch),
+        target_torch=version(config.target_torch) or pinned_torch(config.root),
         target_determined=determined(config.target_determined),
         baseline=rooted(config.baseline, config) if config.baseline else usual if os.path.exists(usual) else "",
         cache=rooted(config.cache_dir, config),
     )
+
+
+def pinned_torch(root: str) -> str:
+    """The version of torch that the project's requirements pin: what the code runs on, where nobody says otherwise."""
+    from mlcheck.core.pins import written_pin
+
+    release = re.match(r"\d+\.\d+(?:\.\d+)?", written_pin(Path(root), "torch", "pytorch"))
+    return release[0] if release else ""
 
 
 def determined(text: str) -> str:

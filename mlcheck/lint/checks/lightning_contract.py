@@ -133,12 +133,16 @@ def _is_of_project(cls: Class, node: ast.Call, step: Function) -> bool:
 
 
 def _closure_left_out(cls: Class) -> Iterator[Finding]:
-    """`optimizer_step` that steps without the closure, in which Lightning runs `training_step` and backward."""
+    """`optimizer_step` that steps without the closure, in which Lightning runs `training_step` and backward.
+
+    Before it did so, it handed over a `second_order_closure`, which most optimizers do not need.
+    """
     hook = cls.methods.get("optimizer_step")
     names = list(hook.parameters) if hook is not None else []
-    if hook is None or len(names) < 5 or "automatic_optimization" in text_of(cls):
+    if hook is None or len(names) < 5 or "automatic_optimization" in text_of(cls) or "second_order_closure" in names:
         return
-    if hook.node.args.vararg or hook.node.args.kwarg or any(loads(line, names[4]) for line in hook.node.body):
+    closure = next((name for name in names[4:] if "closure" in name), names[4])
+    if hook.node.args.vararg or hook.node.args.kwarg or any(loads(line, closure) for line in hook.node.body):
         return
     for node in hook.nodes:
         if isinstance(node, ast.Call) and is_attribute(node.func, names[3], "step") and not node.args:
@@ -147,7 +151,7 @@ def _closure_left_out(cls: Class) -> Iterator[Finding]:
                     "The optimizer is stepped without its closure, which is what runs `training_step` and backward: "
                     "nothing is trained",
                     hook.place(node).location,
-                    help=f"`{names[3]}.step(closure={names[4]})`",
+                    help=f"`{names[3]}.step(closure={closure})`",
                 )
 
 

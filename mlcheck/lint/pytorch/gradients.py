@@ -229,6 +229,8 @@ def step(m: Machine, node: ast.AST, optimizer: Value, clears: bool = False, scal
     mixing.stepped(m, key)
     after = frozenset(
         Grads("clean" if clears or grads.kind == "clean" else "used", place, place, under=grads.under)
+        if clears or grads.kind != "unknown"  # no backward was seen since: it may have found none
+        else grads
         for grads in found
     )
     m.store.set(("grads", key), after)
