@@ -49,7 +49,8 @@ def lint_settings(config: Config) -> LintSettings:
         extend_select=config.extend_select,
         per_file_ignores=config.per_file_ignores,
         root=config.root,
-        target_torch=version(config.target_torch) or pinned_torch(config.root),
+        target_torch=version(config.target_torch),
+        pinned_torch=pinned_torch(config.root),
         target_determined=determined(config.target_determined),
         baseline=rooted(config.baseline, config) if config.baseline else usual if os.path.exists(usual) else "",
         cache=rooted(config.cache_dir, config),
@@ -57,7 +58,7 @@ def lint_settings(config: Config) -> LintSettings:
 
 
 def pinned_torch(root: str) -> str:
-    """The version of torch that the project's requirements pin: what the code runs on, where nobody says otherwise."""
+    """The version of torch that the project's requirements pin; empty where they leave it open."""
     from mlcheck.core.pins import written_pin
 
     release = re.match(r"\d+\.\d+(?:\.\d+)?", written_pin(Path(root), "torch", "pytorch"))

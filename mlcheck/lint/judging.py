@@ -116,7 +116,9 @@ def _is_whole_set(forward: Forward) -> bool:
     `for step in range(len(loader)):` counts batches: what is drawn between two of them shows how the training goes.
     """
     loop = forward.loop.node if forward.loop is not None else None
-    counts = isinstance(loop, ast.For) and "range(" in ast.unparse(loop.iter) and not any(map(is_length, walk(loop.iter)))
+    counts = isinstance(loop, ast.For) and "range(" in ast.unparse(loop.iter)
+    if isinstance(loop, ast.For) and any(map(is_length, walk(loop.iter))):
+        return False
     return counts and forward.split in ("val", "test") and not forward.trained
 
 

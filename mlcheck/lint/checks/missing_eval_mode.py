@@ -81,6 +81,8 @@ def _has_learnt(facts: Facts, forward: Forward) -> bool:
 
     One of which nothing is known has, where somebody put it into train mode.
     """
+    if isinstance(forward.module, Object) and forward.module.type.startswith("torch.nn.Dropout"):
+        return False  # it has no weights: called by itself, it is there to make holes in something
     if forward.restored or not isinstance(forward.module, Object) or any(mode.place for mode in forward.modes):
         return True
     own, cls = forward.module.id, forward.module.cls

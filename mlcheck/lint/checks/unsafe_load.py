@@ -15,7 +15,6 @@ from mlcheck.lint.sites.weights.own_checkpoints import own_checkpoints
 
 LOOKS_AT = "checkpoint load"
 _SAFE_SINCE = (2, 6)
-_CAN_BE_SAFE_SINCE = (1, 13)
 _TRUSTS = pattern(r"trust|unsafe", re.IGNORECASE)
 _NAMED = pattern(r"""([\w.-]*\w\.\w+)['"]\)*$""")
 _FETCHES = pattern(r"download|https?:|url|hub", re.IGNORECASE)
@@ -24,13 +23,13 @@ _FETCHES = pattern(r"download|https?:|url|hub", re.IGNORECASE)
 def check(facts: Facts) -> Iterator[Finding]:
     calls = list(facts.sites.calls("torch.load"))
     facts.sites.seen["checkpoint load"] = len(calls)
-    target = version(facts.target_torch)
+    target = version(facts.torch.target)
     for call in calls:
         setting = call.argument("weights_only")
         if setting is None:
-            unsafe = _CAN_BE_SAFE_SINCE <= target < _SAFE_SINCE and call.argument("pickle_module", 2) is None
+            unsafe = bool(target) and target < _SAFE_SINCE and call.argument("pickle_module", 2) is None
             why = (
-                f"before PyTorch 2.6, which is meant here ({facts.target_torch}), `torch.load` runs code from the file"
+                f"before PyTorch 2.6, which is meant here ({facts.torch.target}), `torch.load` runs code from the file"
             )
         else:
             unsafe = call.constant("weights_only") is False

@@ -33,7 +33,9 @@ def check(facts: Facts) -> Iterator[Finding]:
             if value == _KEY:
                 yield from renumbered(file, node, context)
                 yield from written_as_list(file, node, context)
-                kept = _runs_elsewhere(file, context) or _is_passed_on(file, node, context) or _is_for_child(file, context)
+                kept = (
+                    _runs_elsewhere(file, context) or _is_passed_on(file, node, context) or _is_for_child(file, context)
+                )
                 used = None if kept else _first_use(file, node, context)
                 if used is not None:
                     yield Finding(

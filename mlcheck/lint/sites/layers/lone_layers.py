@@ -54,7 +54,8 @@ def is_head_at_zero(call: Call, kinds: frozenset[str]) -> bool:
 def have_one_unit(file: File, kinds: set[str]) -> bool:
     """`nn.ConvTranspose2d(1, 1, ...)`, and no wider ones: a single unit has no other to be like."""
     made = file.calls(*(kind.rpartition(".")[2] for kind in kinds))
-    return bool(made) and all(1 in (each.constant("out_channels", 1), each.constant("out_features", 1)) for each in made)
+    widths = [(each.constant("out_channels", 1), each.constant("out_features", 1)) for each in made]
+    return bool(made) and all(1 in width for width in widths)
 
 
 def _gone_through(call: Call, cls: Class | None, value: float) -> ast.expr | None:
