@@ -53,9 +53,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if not _has_learnt(facts, forward) or _is_meant(facts, forward):
             continue
         place = forward.place if forward.place.spot not in trained else forward.through or forward.place
-        around = forward.loop.place.spot if forward.loop is not None else None
-        evaluation = (place.path, place.symbol, forward.name, around if place is forward.place else place.spot)
-        if evaluation in told:
+        if (evaluation := _evaluation(forward, place)) in told:
             continue
         told.add(evaluation)
         behind = [forward.place] if place is not forward.place else []
@@ -67,6 +65,16 @@ def check(facts: Facts) -> Iterator[Finding]:
             f"and `{forward.name}.train()` after it",
             related=tuple(p.location for p in (*behind, *(mode.place for mode in forward.modes)) if p),
         )
+
+
+def _evaluation(forward: Forward, place: Place) -> tuple[Hashable, ...]:
+    """What one `eval()` would mend: all calls of the model in a function, or in a loop of one that trains."""
+    around: Hashable = None
+    if place is not forward.place:
+        around = place.spot
+    elif forward.loop is not None and any(loop.trains for loop in forward.loops):
+        around = forward.loop.place.spot
+    return place.path, place.symbol, forward.name, around
 
 
 def _is_judged_by(facts: Facts, forward: Forward) -> bool:
