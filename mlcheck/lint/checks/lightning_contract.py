@@ -10,7 +10,7 @@ from mlcheck.lint.nodes import is_attribute, is_name, loads, walk
 from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.layers.modules import text_of
 from mlcheck.lint.sites.origins import origins, returns
-from mlcheck.lint.sites.training.lightning import answers
+from mlcheck.lint.sites.training.lightning import answers, is_of_early_lightning
 from mlcheck.lint.sites.training.lightning_schedules import is_lightning, is_plain_lightning, switched_off
 from mlcheck.lint.sites.training.refusals import refused
 
@@ -139,7 +139,7 @@ def _closure_left_out(cls: Class) -> Iterator[Finding]:
     """
     hook = cls.methods.get("optimizer_step")
     names = list(hook.parameters) if hook is not None else []
-    if hook is None or len(names) < 5 or "automatic_optimization" in text_of(cls) or "second_order_closure" in names:
+    if hook is None or len(names) < 5 or "automatic_optimization" in text_of(cls) or is_of_early_lightning(cls):
         return
     closure = next((name for name in names[4:] if "closure" in name), names[4])
     if hook.node.args.vararg or hook.node.args.kwarg or any(loads(line, closure) for line in hook.node.body):
