@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlcheck.core.memory_size import byte_count
@@ -49,10 +50,19 @@ def lint_settings(config: Config) -> LintSettings:
         per_file_ignores=config.per_file_ignores,
         root=config.root,
         target_torch=version(config.target_torch),
+        pinned_torch=pinned_torch(config.root),
         target_determined=determined(config.target_determined),
         baseline=rooted(config.baseline, config) if config.baseline else usual if os.path.exists(usual) else "",
         cache=rooted(config.cache_dir, config),
     )
+
+
+def pinned_torch(root: str) -> str:
+    """The version of torch that the project's requirements pin; empty where they leave it open."""
+    from mlcheck.core.pins import written_pin
+
+    release = re.match(r"\d+\.\d+(?:\.\d+)?", written_pin(Path(root), "torch", "pytorch"))
+    return release[0] if release else ""
 
 
 def determined(text: str) -> str:

@@ -32,6 +32,18 @@ def pins(folder: Path) -> dict[str, tuple[str, str]]:
     return found
 
 
+def written_pin(folder: Path, *names: str) -> str:
+    """The version that the requirements which people write pin a package of these names to; empty for none.
+
+    Lock files are left out: they take longer to read than a file to lint.
+    """
+    found = ""
+    for pattern, read in _WRITTEN:
+        for path in sorted(folder.glob(pattern)):
+            found = next((version for name, version in _safely(read, path) if normal(name) in names), "") or found
+    return found
+
+
 def normal(name: str) -> str:
     """A package's name as package indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
@@ -103,7 +115,7 @@ def _of_yaml_lock(text: str) -> Pairs:
     yield from re.findall(rf"pypi: \S+/({_NAME}?)-([0-9][^\s-]*)-\S+\.whl", text)
 
 
-_READERS: tuple[tuple[str, Callable[[str], Pairs]], ...] = (
+_WRITTEN: tuple[tuple[str, Callable[[str], Pairs]], ...] = (
     ("setup.py", _of_quoted),
     ("setup.cfg", _of_requirements),
     ("pyproject.toml", _of_quoted),
@@ -111,6 +123,9 @@ _READERS: tuple[tuple[str, Callable[[str], Pairs]], ...] = (
     ("requirements/*.txt", _of_requirements),
     ("requirements*.txt", _of_requirements),
     ("constraints*.txt", _of_requirements),
+)
+_READERS = (
+    *_WRITTEN,
     ("Pipfile.lock", _of_pipfile_lock),
     ("conda-lock.y*ml", _of_yaml_lock),
     ("pixi.lock", _of_yaml_lock),

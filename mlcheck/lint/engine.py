@@ -15,6 +15,7 @@ from mlcheck.lint.interpret import roots
 from mlcheck.lint.interpret.interpreter import Interpreter
 from mlcheck.lint.program import Program
 from mlcheck.lint.sites import Sites
+from mlcheck.lint.versions import ANY, Versions
 from mlcheck.lint.work.collector import without_cycle_collector
 from mlcheck.lint.work.parts import EventsNeeded, SitesAlone, belongs
 from mlcheck.lint.work.tasks import Part, Seen
@@ -49,13 +50,13 @@ Answer = tuple[str, Finding] | Crash | Left | Seen
 def analyse(
     sources: Sequence[Source | Unreadable],
     rules: Collection[str] | None = None,
-    target_torch: str = "",
+    torch: Versions = ANY,
     called_elsewhere: frozenset[str] = frozenset(),
     part: Part = Part.ALL,
 ) -> Iterator[Answer]:
     """Findings as (rule name, finding), sorted by place and without duplicates, then the crashes and what was seen.
 
-    `rules` limits which rules are asked; None asks all that have a check. `target_torch` is the version to run on.
+    `rules` limits which rules are asked; None asks all that have a check. `torch` is what they run on.
     `called_elsewhere` are names of functions that files which are not among the sources call.
     """
     crashes: list[Crash] = []
@@ -64,8 +65,8 @@ def analyse(
         unreadable = [source for source in sources if isinstance(source, Unreadable)]
         unreadable += [s.outdated for s in sources if isinstance(s, Source) and s.outdated]
         sites = Sites(program)
-        facts = None if part is Part.SITES else _interpreted(program, sites, target_torch, unreadable, crashes)
-    asked = facts or SitesAlone(sites, target_torch, unreadable)
+        facts = None if part is Part.SITES else _interpreted(program, sites, torch, unreadable, crashes)
+    asked = facts or SitesAlone(sites, torch, unreadable)
     found: list[tuple[str, Finding]] = []
     told: dict[str, dict[str, int]] = {}
     for listed in list_checks(package):
@@ -92,11 +93,11 @@ def analyse(
 
 
 def _interpreted(
-    program: Program, sites: Sites, target_torch: str, unreadable: list[Unreadable], crashes: list[Crash]
+    program: Program, sites: Sites, torch: Versions, unreadable: list[Unreadable], crashes: list[Crash]
 ) -> Facts:
     """What happens in the program."""
     machine = Interpreter(program, sites)
-    machine.facts.target_torch = target_torch
+    machine.facts.torch = torch
     machine.facts.unreadable.extend(unreadable)
     for path, run in roots.plan(machine):
         _guarded(crashes, "", path, run)

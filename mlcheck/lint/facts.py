@@ -13,6 +13,7 @@ from mlcheck.lint.files.source import Unreadable
 from mlcheck.lint.shapes.facts import Broadcast, ReadAcross, Softmax
 from mlcheck.lint.training import Autocast, Bypass, Choice, Optimizer, Scheduler, Training
 from mlcheck.lint.values import NO_TRACES, Traces, Value
+from mlcheck.lint.versions import ANY, Versions
 
 if TYPE_CHECKING:
     from mlcheck.lint.sites import Sites
@@ -230,7 +231,7 @@ class Facts:
     training: Training = field(default_factory=Training)
     unreadable: list[Unreadable] = field(default_factory=list)
     sites: Sites = field(init=False)
-    target_torch: str = ""
+    torch: Versions = ANY
     _all: list[Sized] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ import re
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Loss, Place
-from mlcheck.lint.nodes import before_methods, last_name, walk
+from mlcheck.lint.nodes import before_methods, is_length, last_name, walk
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.last_activations import final_relu
 from mlcheck.lint.values import Object, Select, Tensor, live, split_of_name
@@ -110,9 +110,14 @@ def _brings(loop: ast.AST, name: str) -> bool:
 
 
 def _is_whole_set(forward: Forward) -> bool:
-    """`for epoch in range(n):`, which trains on all samples at once, and then judges by all that are held out."""
+    """`for epoch in range(n):`, which trains on all samples at once, and then judges by all that are held out.
+
+    `for step in range(len(loader)):` counts batches: what is drawn between two of them shows how the training goes.
+    """
     loop = forward.loop.node if forward.loop is not None else None
     counts = isinstance(loop, ast.For) and "range(" in ast.unparse(loop.iter)
+    if isinstance(loop, ast.For) and any(map(is_length, walk(loop.iter))):
+        return False
     return counts and forward.split in ("val", "test") and not forward.trained
 
 

@@ -18,7 +18,8 @@ def read_later(facts: Facts, snapshot: Snapshot) -> bool:
     """
     target, nodes = snapshot.target, walk(snapshot.within)
     around = [node for node in nodes if isinstance(node, _BLOCKS) and target in set(walk(node))]
-    branch = next((node for node in reversed(around) if isinstance(node, ast.If)), snapshot.within)
+    branches = (node for node in reversed(around) if isinstance(node, ast.If) and not _binds_either_way(node, target))
+    branch = next(branches, snapshot.within)
     if snapshot.by_helper:
         lines = (node for node in nodes if isinstance(node, ast.Assign))
         branch = next((line for line in lines if target in set(walk(line))), branch)
@@ -32,6 +33,13 @@ def read_later(facts: Facts, snapshot: Snapshot) -> bool:
     read -= set(walk(branch))
     others = {node.value for node in read if isinstance(node, ast.Subscript) and _is_other(node, snapshot.item)}
     return any(_reads(node, target) and node not in others for node in read)
+
+
+def _binds_either_way(node: ast.If, target: ast.Name | ast.Attribute) -> bool:
+    """`if parallel: kept = net.module.state_dict()`, `else: kept = net.state_dict()`: beneath, it is always anew."""
+    if not isinstance(target, ast.Name):
+        return False
+    return all(any(stores(line, target.id) for line in block) for block in (node.body, node.orelse))
 
 
 def _met_again(

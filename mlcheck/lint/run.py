@@ -21,6 +21,7 @@ from mlcheck.lint.files.outlines import Group, Member, Outline
 from mlcheck.lint.files.reading import Buffer, Text
 from mlcheck.lint.select import LintSettings, Selection
 from mlcheck.lint.suppress import IDLE_COMMENTS, Suppressions
+from mlcheck.lint.versions import Versions
 from mlcheck.lint.work.answers import Answers, Asked
 from mlcheck.lint.work.cache import Answer, Cache, Kept, key
 from mlcheck.lint.work.collector import without_cycle_collector
@@ -170,13 +171,14 @@ class _Reading:
         """What is to be asked of a group; with what was kept of it, which is nothing where it is not told of."""
         own = [self._texts[number] for number in found.members]
         rules = None if self._settings.cache else self._selection.rules
-        task = Task(found, rules, self._settings.target_torch)
+        torch = Versions(self._settings.target_torch, self._settings.pinned_torch)
+        task = Task(found, rules, torch)
         name, kept = "", None
         if self._told.keys().isdisjoint(text.path for text in own):
             kept = _NOTHING
         elif self._settings.cache:
             members = [(text.path, text.module, text.digest) for text in own]
-            name = key(self._settings.target_torch, members, sorted(found.called_elsewhere))
+            name = key(torch, members, sorted(found.called_elsewhere))
             kept = self._cache.answers(name)
         for text in own if kept else ():
             text.release()

@@ -17,7 +17,8 @@ class LintSettings:
     """Rules by name or by stage; file patterns are relative to `root`. Without `select` every rule runs.
 
     `target_torch` is the version to judge for, such as 2.12 (empty: any), `target_determined` that of experiment
-    configs. `baseline` is a file of known findings,
+    configs; `pinned_torch`, the version that the project asks for, keeps what is of no concern to it from being told
+    where there is no target. `baseline` is a file of known findings,
     renewed by this run when `write_baseline`; `cache` the folder of the cache, none when empty. `jobs` is the number
     of processes to use where that is worth it.
     """
@@ -29,6 +30,7 @@ class LintSettings:
     root: str = os.curdir
     target_torch: str = ""
     target_determined: str = ""
+    pinned_torch: str = ""
     baseline: str = ""
     write_baseline: bool = False
     cache: str = ""

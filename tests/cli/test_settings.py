@@ -178,6 +178,9 @@ def test_lint_takes_the_table_and_the_command_line() -> None:
     assert (given.baseline, given.cache) == ("mine.json", "")
     assert lint_paths([], config) == ("src",)
     assert lint_paths(["a.py"], config) == ("a.py",)
+    assert given.pinned_torch == ""
+    write("requirements.txt", "torch==1.13.0+cu117\n")
+    assert lint_settings(parse(["lint"]), load_config()).pinned_torch == "1.13.0"
 
 
 def test_ranks_are_two_or_more(project: Path) -> None:

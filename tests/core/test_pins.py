@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mlcheck.core.pins import normal, pins, same_version
+from mlcheck.core.pins import normal, pins, same_version, written_pin
 
 HASH = "0123456789abcdef" * 4
 REQUIREMENTS = """\
@@ -94,3 +94,14 @@ def test_names_and_versions_are_compared_as_indexes_do() -> None:
     assert same_version("2.13.0+cpu", "2.13.0")
     assert same_version("2.13", "2.13.0")
     assert not same_version("2.1", "2.10")
+
+
+def test_the_pin_that_people_write_is_found_without_the_lock_file(tmp_path: Path) -> None:
+    assert written_pin(tmp_path, "torch", "pytorch") == ""
+    (tmp_path / "uv.lock").write_text('[[package]]\nname = "torch"\nversion = "2.13.0"\n')
+    (tmp_path / "setup.py").write_text('setup(install_requires=["numpy==2.0", "torch>=1.10"])\n')
+    assert written_pin(tmp_path, "torch", "pytorch") == ""
+    (tmp_path / "environment.yml").write_text("dependencies:\n  - pytorch=1.12.1=py3.10_cuda11.3\n")
+    assert written_pin(tmp_path, "torch", "pytorch") == "1.12.1"
+    (tmp_path / "requirements.txt").write_text("torch==1.13.0+cu117\n")
+    assert written_pin(tmp_path, "torch", "pytorch") == "1.13.0+cu117"

@@ -24,6 +24,7 @@ from mlcheck.lint.files.discover import PythonFile
 from mlcheck.lint.files.outlines import Group
 from mlcheck.lint.files.reading import Text
 from mlcheck.lint.run import LintSettings, run_lint
+from mlcheck.lint.versions import ANY
 from mlcheck.lint.work import jobs, parts, workers
 from mlcheck.lint.work.asking import ask
 from mlcheck.lint.work.tasks import Part, Said, Task
@@ -135,7 +136,7 @@ def test_the_bar_counts_all_files(copies: None) -> None:
 
 def test_only_trees_of_a_bearable_size_are_copied(copies: None, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [Text(PythonFile(f"beta/{name}.py", f"beta.{name}")) for name in ("net", "train")]
-    task = Task(Group((0, 1), frozenset()), None, "")
+    task = Task(Group((0, 1), frozenset()), None, ANY)
     assert [piece.task.part for piece in jobs._pieces(texts, [task], 2)] == [Part.EVENTS, Part.SITES]
     monkeypatch.setattr(jobs, "MOST_COPIED", 100)
     assert [piece.task.part for piece in jobs._pieces(texts, [task], 2)] == [Part.ALL]
@@ -237,7 +238,7 @@ def test_two_parts_say_what_one_says_of_every_page() -> None:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_text(code, encoding="utf-8")
                 texts.append(Text(PythonFile(str(folder / name), f"{rule.name}/{name[:-3]}".replace("/", "."))))
-    task = Task(Group(tuple(range(len(texts))), frozenset()), None, "")
+    task = Task(Group(tuple(range(len(texts))), frozenset()), None, ANY)
     whole, *said = (ask(texts, task._replace(part=part)) for part in Part)
     assert not [rule for part in said for rule in part.left]
     assert all(part.seen.told and part.answers for part in said)

@@ -7,11 +7,10 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Clip, Facts
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.training.clipping import after_step, before_backward, of_other_module
 from mlcheck.lint.sites.training.crossed_clips import crossed
 from mlcheck.lint.sites.training.sharded_clips import sharded_clips
-from mlcheck.lint.sites.training.windows import clipped_in_each_turn
+from mlcheck.lint.sites.training.windows import measures
 
 Spot = tuple[str, int, int]
 
@@ -39,14 +38,6 @@ def check(facts: Facts) -> Iterator[Finding]:
             sharded.place.location,
             help=f"`{ast.unparse(model)}.clip_grad_norm_(...)`, which computes the norm over all ranks",
         )
-    for early, window in clipped_in_each_turn(facts.sites):
-        if not _measures(early):
-            yield Finding(
-                "This clips what is gathered so far after every batch, and not the sum that the optimizer steps on",
-                early.place.location,
-                help="clip once, behind the test that lets the optimizer step",
-                related=(window.step.place.location,),
-            )
     yield from _crossed(facts)
     walks: dict[Spot, list[Clip]] = {}
     for clip in facts.clips:
@@ -57,7 +48,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if (
             not all(clip.grads for clip in clips)
             or not kinds <= {"used", "clean"}
-            or _measures(facts.sites.call_at(last.place))
+            or measures(facts.sites.call_at(last.place))
             or (kinds != {"used"} and _is_filled_by_another(facts, facts.sites.call_at(last.place)))
         ):
             continue
@@ -106,10 +97,10 @@ def _as_written(facts: Facts, walks: Mapping[Spot, list[Clip]]) -> Iterator[Find
         followed = walks.get(each.clip.place.spot, ())
         kinds = {grads.kind for clip in followed for grads in clip.grads}
         unknown = not followed or ("unknown" in kinds and kinds <= {"unknown", *_WHY})
-        if (each.always or unknown) and not _measures(each.clip):
+        if (each.always or unknown) and not measures(each.clip):
             yield _misplaced("used", each.clip, each.step)
     for each in before_backward(facts.sites):
-        if not _measures(each.clip):
+        if not measures(each.clip):
             yield _misplaced("clean", each.clip, each.backward)
 
 
@@ -121,11 +112,3 @@ def _misplaced(kind: str, clip: Call, other: Call) -> Finding:
         help=mend,
         related=(other.place.location,),
     )
-
-
-def _measures(clip: Call | None) -> bool:
-    """An infinite limit asks for the norm alone."""
-    if clip is None:
-        return False
-    given = [*clip.node.args[1:2], *(keyword.value for keyword in clip.node.keywords)]
-    return any("inf" in ast.unparse(each.node) for limit in given for each in origins(clip.file, limit, clip.context))

@@ -11,7 +11,7 @@ LOOKS_AT = "PyTorch file"
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = sum("torch" in file.text for file in facts.sites.files.values())
-    target = version(facts.target_torch)
+    target = version(facts.torch.meant)
     rows = tuple(row for row in TABLE if not target or version(row.deprecated) <= target)
     for call, row in uses(facts.sites, rows):
         if row.removed and (not target or version(row.removed) <= target):

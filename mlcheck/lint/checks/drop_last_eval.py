@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Binding, Call, Function
 from mlcheck.lint.sites.data.loaders import LOADER, Loader, loaders
 from mlcheck.lint.sites.data.makers import Made, made
@@ -111,7 +111,18 @@ def _is_looked_at(loader: Loader) -> bool:
     """`for n, batch in enumerate(loader): show(batch); if n > 2: break`: no loop goes through all of it."""
     loops = [node for node in walk(around(loader.call)) if isinstance(node, ast.For)]
     loops = [loop for loop in loops if ast.unparse(iteration_of(loop).over) in loader.names]
-    return bool(loops) and all(any(isinstance(node, ast.Break) for node in walk(loop)) for loop in loops)
+    if loops:
+        return all(any(isinstance(node, ast.Break) for node in walk(loop)) for loop in loops)
+    return _is_begun_alone(loader)
+
+
+def _is_begun_alone(loader: Loader) -> bool:
+    """`batch = next(iter(loader))`, where nothing else reads it: the first batches are all that is wanted."""
+    file = loader.call.file
+    begun = {arg for call in file.calls("iter") for arg in call.node.args}
+    nodes = (node for node in walk(file.module.source.tree) if isinstance(node, ast.Name | ast.Attribute))
+    reads = [node for node in nodes if isinstance(node.ctx, ast.Load) and last_name(node) in loader.names]
+    return bool(reads) and all(node in begun for node in reads)
 
 
 def _repeats(function: Function) -> bool:

@@ -16,7 +16,7 @@ from mlcheck.lint.sites.data.own_scale import own_scales
 from mlcheck.lint.sites.data.scaled_in_helper import scaled_in_helpers
 from mlcheck.lint.sites.data.splitting import splits_of_rows
 from mlcheck.lint.sites.guards import own_attribute
-from mlcheck.lint.sites.latest import latest
+from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.values import split_of_name
@@ -95,10 +95,10 @@ def _held_out_part(fit: Call) -> str:
 
 def _is_drawn(fit: Call) -> bool:
     """`PCA(n_components=2).fit_transform(test_features)`: a map of the points, made for one picture of them."""
-    made = fit.owner
+    made, _ = source(fit.file, fit.owner, fit.context) if fit.owner is not None else (None, None)
     sizes = [word.value for word in made.keywords if word.arg == "n_components"] if isinstance(made, ast.Call) else []
     flat = any(isinstance(size, ast.Constant) and size.value in (2, 3) for size in sizes)
-    return flat and "scatter(" in fit.file.text
+    return flat and "scatter" in fit.file.text
 
 
 def _is_learned_from(fit: Call, name: str) -> bool:

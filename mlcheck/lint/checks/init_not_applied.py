@@ -197,7 +197,11 @@ def _on_itself(method: Function, name: str) -> int:
 
 def _is_one_of_several(sites: Sites, function: Function) -> bool:
     """Whether another beside it, to choose from, is the one that is called."""
-    return function.cls is None and any(
+    if function.cls is not None:
+        beside = (other for other in function.cls.methods.values() if other is not function)
+        filling = (other.name for other in beside if _NAMED.search(other.name) and FILLS.search(other.text))
+        return any(f"self.{name}(" in function.cls.text for name in filling if name != "__init__")
+    return any(
         other is not function
         and other.cls is None
         and _NAMED.search(other.name)

@@ -10,7 +10,7 @@ from mlcheck.lint.nodes import is_attribute, is_name, loads, walk
 from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.layers.modules import text_of
 from mlcheck.lint.sites.origins import origins, returns
-from mlcheck.lint.sites.training.lightning import answers
+from mlcheck.lint.sites.training.lightning import answers, is_of_early_lightning
 from mlcheck.lint.sites.training.lightning_schedules import is_lightning, is_plain_lightning, switched_off
 from mlcheck.lint.sites.training.refusals import refused
 
@@ -133,12 +133,16 @@ def _is_of_project(cls: Class, node: ast.Call, step: Function) -> bool:
 
 
 def _closure_left_out(cls: Class) -> Iterator[Finding]:
-    """`optimizer_step` that steps without the closure, in which Lightning runs `training_step` and backward."""
+    """`optimizer_step` that steps without the closure, in which Lightning runs `training_step` and backward.
+
+    Before it did so, it handed over a `second_order_closure`, which most optimizers do not need.
+    """
     hook = cls.methods.get("optimizer_step")
     names = list(hook.parameters) if hook is not None else []
-    if hook is None or len(names) < 5 or "automatic_optimization" in text_of(cls):
+    if hook is None or len(names) < 5 or "automatic_optimization" in text_of(cls) or is_of_early_lightning(cls):
         return
-    if hook.node.args.vararg or hook.node.args.kwarg or any(loads(line, names[4]) for line in hook.node.body):
+    closure = next((name for name in names[4:] if "closure" in name), names[4])
+    if hook.node.args.vararg or hook.node.args.kwarg or any(loads(line, closure) for line in hook.node.body):
         return
     for node in hook.nodes:
         if isinstance(node, ast.Call) and is_attribute(node.func, names[3], "step") and not node.args:
@@ -147,7 +151,7 @@ def _closure_left_out(cls: Class) -> Iterator[Finding]:
                     "The optimizer is stepped without its closure, which is what runs `training_step` and backward: "
                     "nothing is trained",
                     hook.place(node).location,
-                    help=f"`{names[3]}.step(closure={names[4]})`",
+                    help=f"`{names[3]}.step(closure={closure})`",
                 )
 
 

@@ -171,9 +171,14 @@ def _is_sure(file: File, mask: ast.expr, context: Context) -> bool:
 
 
 def _is_worked_out(file: File, mask: ast.expr, context: Context, depth: int = 3) -> bool:
-    """`mask = weights`, `mask = self.choose(logits)`: how much, or what, it takes out is somebody else's answer."""
+    """`mask = weights`, `mask = self.choose(logits)`: how much, or what, it takes out is somebody else's answer.
+
+    A quotient, as `(second / first).clamp(max=1)`, weighs and takes nothing out.
+    """
     for made, where in [way for name in _names(mask) for way in _ways(file, name, context)]:
-        if "weight" in ast.unparse(made).lower():
+        parts = walk(made)
+        divides = any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Div) for part in parts)
+        if "weight" in ast.unparse(made).lower() or (divides and not any(isinstance(p, ast.Compare) for p in parts)):
             return True
         if any(isinstance(part, ast.Call) and _is_own(part.func) for part in walk(made)):
             return True

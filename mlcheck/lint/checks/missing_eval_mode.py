@@ -4,7 +4,7 @@ A call whose result nobody takes is no evaluation: it is there for BatchNorm's s
 """
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
@@ -39,34 +39,23 @@ def check(facts: Facts) -> Iterator[Finding]:
     trained = {forward.place.spot for forward in facts.forwards if forward.trained}
     for_training = {mode.place for forward in facts.forwards if forward.trained for mode in forward.modes}
     tests = tests_of_code(facts)
-    told: set[tuple[tuple[str, int, int], str]] = set()
+    told: set[tuple[Hashable, ...]] = set()
     for forward in facts.forwards:
         if forward.place.path in tests:
             continue
         shared = forward.place.spot in trained and not is_turned_to_held_out(forward)
         if forward.trained or (shared and forward.grad.kind != "off"):
             continue
-        is_evaluated = evaluates(forward) or _is_written_down(facts, forward)
-        if forward.unread or not is_evaluated or not _left_in_train_mode(forward, for_training):
+        if not _is_judged_by(facts, forward) or not _left_in_train_mode(forward, for_training):
             continue
         if forward.moded == "unknown" and (not _is_told(forward) or _has_nothing_to_switch(facts.sites, forward)):
             continue
-        if isinstance(forward.place.node, ast.Call) and isinstance(forward.place.node.func, ast.Call):
-            continue  # `Mask(p=1.0)(batch)`: a module that is made for this one call does what its name says
-        if _COUNTS.search(last_name(getattr(forward.place.node, "func", None))):
-            continue
-        if _is_told_its_mode(forward) or _is_source_of_noise(forward) or sets_own_mode(forward):
-            continue
-        if any(_is_chosen(facts.sites, mode) for mode in forward.modes) or draws_again(forward):
-            continue
-        if _reads_its_shape(facts.sites, forward) or _is_generator_at_work(facts, forward):
-            continue
-        if not forward.restored and not _is_told(forward) and _is_new(facts, forward):
+        if not _has_learnt(facts, forward) or _is_meant(facts, forward):
             continue
         place = forward.place if forward.place.spot not in trained else forward.through or forward.place
-        if (forward.place.spot, place.symbol) in told:
+        if (evaluation := _evaluation(forward, place)) in told:
             continue
-        told.add((forward.place.spot, place.symbol))
+        told.add(evaluation)
         behind = [forward.place] if place is not forward.place else []
         yield Finding(
             f"`{forward.name}` is evaluated in train mode: Dropout and BatchNorm"
@@ -76,6 +65,46 @@ def check(facts: Facts) -> Iterator[Finding]:
             f"and `{forward.name}.train()` after it",
             related=tuple(p.location for p in (*behind, *(mode.place for mode in forward.modes)) if p),
         )
+
+
+def _evaluation(forward: Forward, place: Place) -> tuple[Hashable, ...]:
+    """What one `eval()` would mend: all calls of the model in a function, or in a loop of one that trains."""
+    around: Hashable = None
+    if place is not forward.place:
+        around = place.spot
+    elif forward.loop is not None and any(loop.trains for loop in forward.loops):
+        around = forward.loop.place.spot
+    return place.path, place.symbol, forward.name, around
+
+
+def _is_judged_by(facts: Facts, forward: Forward) -> bool:
+    """Whether the call is an evaluation or a prediction, and somebody reads more of its answer than the sizes."""
+    if forward.unread or _COUNTS.search(last_name(getattr(forward.place.node, "func", None))):
+        return False
+    return (evaluates(forward) or _is_written_down(facts, forward)) and not _reads_its_shape(facts.sites, forward)
+
+
+def _has_learnt(facts: Facts, forward: Forward) -> bool:
+    """Whether the model was trained before or its weights were loaded: of one just made nobody expects an answer.
+
+    One of which nothing is known has, where somebody put it into train mode.
+    """
+    if isinstance(forward.module, Object) and forward.module.type.startswith("torch.nn.Dropout"):
+        return False  # it has no weights: called by itself, it is there to make holes in something
+    if forward.restored or not isinstance(forward.module, Object) or any(mode.place for mode in forward.modes):
+        return True
+    own, cls = forward.module.id, forward.module.cls
+    texts = [info.module.text_of(info.node) for info in cls.mro] if cls is not None else [forward.module.type]
+    if any(word in text for text in texts for word in _FETCHED):
+        return True
+    return any(own in other.touched and other.trained for other in facts.forwards)
+
+
+def _is_meant(facts: Facts, forward: Forward) -> bool:
+    """Whether train mode is what is wanted, or the model looks after its mode by itself."""
+    if _is_told_its_mode(forward) or sets_own_mode(forward) or draws_again(forward):
+        return True
+    return any(_is_chosen(facts.sites, mode) for mode in forward.modes) or _is_generator_at_work(facts, forward)
 
 
 def _is_told(forward: Forward) -> bool:
@@ -119,17 +148,6 @@ def _made_elsewhere(forward: Forward) -> str:
     return f"the model made at {made.path}:{made.location.line} comes here: "
 
 
-def _is_new(facts: Facts, forward: Forward) -> bool:
-    """A network that is made here, and neither trained nor loaded anywhere: it is tried out, or measured."""
-    if not isinstance(forward.module, Object) or any(mode.place is not None for mode in forward.modes):
-        return False
-    own, cls = forward.module.id, forward.module.cls
-    texts = [info.module.text_of(info.node) for info in cls.mro] if cls is not None else []
-    if not texts or any(word in text for text in texts for word in _FETCHED):
-        return False
-    return not any(own in other.touched and other.trained for other in facts.forwards)
-
-
 def _is_generator_at_work(facts: Facts, forward: Forward) -> bool:
     """Pictures of what a generator makes of noise by now, drawn between its epochs: they show it as it is trained.
 
@@ -155,11 +173,6 @@ def _reads_its_shape(sites: Sites, forward: Forward) -> bool:
         return False
     around = [f for f in file.functions if f.node.lineno <= call.lineno <= (f.node.end_lineno or 0)]
     return reads_sizes_alone(around[-1].nodes if around else file.nodes_in(file.module.source.tree), call)
-
-
-def _is_source_of_noise(forward: Forward) -> bool:
-    """`dropout(torch.ones(x.shape)) * x`: a layer by itself, part of no network, that makes holes in a picture."""
-    return isinstance(forward.module, Object) and forward.module.type.startswith("torch.nn.Dropout")
 
 
 def _is_told_its_mode(forward: Forward) -> bool:

@@ -13,7 +13,7 @@ _SCALARS = "1.0"
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = sum("torch" in file.text for file in facts.sites.files.values())
-    target = version(facts.target_torch)
+    target = version(facts.torch.meant)
     rows = tuple(row for row in TABLE if row.removed and (not target or version(row.removed) <= target))
     for call, row in uses(facts.sites, rows):
         what = f"`{row.argument}=` of `{row.name}`" if row.argument else f"`{row.name}`"

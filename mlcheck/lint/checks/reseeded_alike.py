@@ -190,10 +190,11 @@ def _in_dataset(call: Call) -> bool:
 
 
 def _draws(named: object, node: ast.Call) -> bool:
-    """A draw, or a call of a function of the project that makes one."""
+    """A draw, or a call of a function of the project that makes one; a list in the same order each time is meant."""
     inside = named.nodes if isinstance(named, Function) else []
     calls = [last_name(each.func) for each in inside if isinstance(each, ast.Call)]
-    return last_name(node.func) in _DRAWS or any(name in _DRAWS and name != "crop" for name in calls)
+    drawn = last_name(node.func) in _DRAWS and last_name(node.func) != "shuffle"
+    return drawn or any(name in _DRAWS and name != "crop" for name in calls)
 
 
 def _in_training_loop(call: Call) -> bool:

@@ -4,8 +4,9 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import stores, walk
 from mlcheck.lint.sites import Call, File
 from mlcheck.lint.sites.guards import told_conditions
 
@@ -14,6 +15,7 @@ _CLOCKS = ("time.time", "time.perf_counter", "time.monotonic", "timeit.default_t
 _SYNCS = ("synchronize", ".item(", ".cpu(", ".numpy(", ".tolist(", "elapsed_time", "print(", "float(", "barrier")
 _QUEUES: tuple[str, ...] = ("cuda", "to", "no_grad", "inference_mode", "autocast", "zero_grad", "backward", "float")
 _QUEUES += ("half", "ones", "zeros", "randn", "rand", "time", "perf_counter", "monotonic", "default_timer", "time_ns")
+_MOVES = pattern(r"cuda|device|\.to\(")
 _RUNS = ("model", "net", "network", "module", "generator", "encoder", "decoder")
 
 
@@ -32,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if any("cuda" in test or "device" in test for test in asked):
                 continue
             timed = _timed(file, clock)
-            if timed is not None:
+            if timed is not None and not _stays_on_cpu(clock, timed):
                 yield Finding(
                     "The device is still at work when the clock is read: this is the time to queue "
                     f"`{ast.unparse(timed.func)}`, not to run it",
@@ -40,6 +42,19 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="call `torch.cuda.synchronize()` before each reading of the clock, or use `torch.cuda.Event`",
                     related=(file.place(timed, clock.context).location,),
                 )
+
+
+def _stays_on_cpu(clock: Call, timed: ast.Call) -> bool:
+    """`model = Net()` and `model(x)`, where the file moves neither of the two: other things may be on the device."""
+    file, function = clock.file, clock.function
+    names = {node.id for node in walk(timed) if isinstance(node, ast.Name)}
+    if not isinstance(timed.func, ast.Name) or "set_default_device" in file.text:
+        return False
+    nodes = function.nodes if function is not None else file.nodes_in(file.module.source.tree)
+    lines = [node for node in nodes if isinstance(node, ast.Assign | ast.Expr)]
+    own = [line for line in lines if any(isinstance(node, ast.Name) and node.id in names for node in walk(line))]
+    made = any(isinstance(line, ast.Assign) and stores(line, timed.func.id) for line in own)
+    return made and not any(_MOVES.search(file.module.text_of(line)) for line in own)
 
 
 def _timed(file: File, clock: Call) -> ast.Call | None:

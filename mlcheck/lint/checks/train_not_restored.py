@@ -43,7 +43,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 )
             elif (
                 _is_stepped(facts, forward)
-                and forward.when.later_turn(mode.when) is not None
+                and _is_left_to_next_turn(mode, forward)
                 and not _of_a_later_phase(facts, mode.place, forward)
                 and not _begins_in_eval(facts, mode.place, forward)
             ):
@@ -53,6 +53,18 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"call `{forward.name}.train()` after the evaluation, before training continues",
                     related=(forward.place.location,),
                 )
+
+
+def _is_left_to_next_turn(mode: Mode, forward: Forward) -> bool:
+    """Whether training goes on in a later turn of a loop, which does not begin with `train()`, be it on a condition."""
+    loop = forward.when.later_turn(mode.when) if mode.when is not None else None
+    switch = mode.place.node if mode.place is not None else None
+    if loop is None or not isinstance(switch, ast.Call) or not isinstance(switch.func, ast.Attribute):
+        return loop is not None
+    owner = ast.unparse(switch.func.value)
+    calls = [node for node in walk(loop.node) if isinstance(node, ast.Call) and not node.args]
+    begins = [node for node in calls if ast.unparse(node.func) == f"{owner}.train"]
+    return switch not in calls or not any(node.lineno < switch.lineno for node in begins)
 
 
 def _begins_in_eval(facts: Facts, switched: Place, forward: Forward) -> bool:

@@ -23,13 +23,13 @@ _FETCHES = pattern(r"download|https?:|url|hub", re.IGNORECASE)
 def check(facts: Facts) -> Iterator[Finding]:
     calls = list(facts.sites.calls("torch.load"))
     facts.sites.seen["checkpoint load"] = len(calls)
-    target = version(facts.target_torch)
+    target = version(facts.torch.target)
     for call in calls:
         setting = call.argument("weights_only")
         if setting is None:
             unsafe = bool(target) and target < _SAFE_SINCE and call.argument("pickle_module", 2) is None
             why = (
-                f"before PyTorch 2.6, which is meant here ({facts.target_torch}), `torch.load` runs code from the file"
+                f"before PyTorch 2.6, which is meant here ({facts.torch.target}), `torch.load` runs code from the file"
             )
         else:
             unsafe = call.constant("weights_only") is False

@@ -169,7 +169,7 @@ def _pairs(held: dict[tuple[str, object, str], Call]) -> Iterator[Finding]:
             if ast.unparse(first.node) == ast.unparse(second.node) or first.context.excludes(second.context):
                 continue
             use = _read_together(_scope(second, two), one, two)
-            if use is not None:
+            if use is not None and not _is_shuffled(_scope(second, two), (one, two)):
                 yield _finding(
                     second, f"`{one}[i]` and `{two}[i]` belong together only if both folders list alike", use
                 )
@@ -181,6 +181,12 @@ def _counted_inside(outer: ast.AST) -> set[str]:
     own = [id(each) for each in outer.generators] if isinstance(outer, _COMPREHENSIONS) else []
     targets = (walk(loop.target) for loop in loops if id(loop) not in own)
     return {part.id for target in targets for part in target if isinstance(part, ast.Name)}
+
+
+def _is_shuffled(scope: ast.AST, names: tuple[str, str]) -> bool:
+    """`random.shuffle(ours)` and `random.shuffle(theirs)`: any two will do."""
+    calls = (node for node in walk(scope) if isinstance(node, ast.Call) and last_name(node.func) == "shuffle")
+    return any(ast.unparse(arg) in names for call in calls for arg in call.args)
 
 
 def _read_together(scope: ast.AST, one: str, two: str) -> ast.AST | None:

@@ -170,6 +170,8 @@ def _is_split_before_first(owner: ast.Name, groups: list[list[ast.expr]]) -> boo
     """`x.view(steps, x.size(0), -1)`: what was the first dimension is cut in pieces that are taken for the first."""
     places = [dimension(group[0], owner.id) if len(group) == 1 else None for group in groups]
     first = places.index(0) if 0 in places else 0
+    if len(places) > first + 1 and places[first:] == list(range(len(places) - first)):
+        return False  # `x.view(layers, x.size(0), x.size(1))`: there is nothing to cut, and but one layer
     before = [ast.unparse(factor) for group in groups[:first] for factor in group]
     return bool(before) and "-1" not in before and any(text != "1" for text in before)
 

@@ -33,7 +33,9 @@ def check(facts: Facts) -> Iterator[Finding]:
             if value == _KEY:
                 yield from renumbered(file, node, context)
                 yield from written_as_list(file, node, context)
-                kept = _runs_elsewhere(file, context) or _is_passed_on(file, node, context)
+                kept = (
+                    _runs_elsewhere(file, context) or _is_passed_on(file, node, context) or _is_for_child(file, context)
+                )
                 used = None if kept else _first_use(file, node, context)
                 if used is not None:
                     yield Finding(
@@ -60,6 +62,12 @@ def _runs_elsewhere(file: File, context: Context) -> bool:
     """Whether it is set in a function within a function, which may be handed to a process of its own."""
     function = file.function_around(context)
     return function is not None and function.defined.context.kind == "function"
+
+
+def _is_for_child(file: File, context: Context) -> bool:
+    """`for gpu in range(n): os.environ[...] = str(gpu); Process(target=work).start()`: each child has its own."""
+    loops = [outer.node for outer in context.outwards() if outer.kind == "loop"]
+    return bool(loops) and any(word in ast.unparse(loops[0]) for word in _CHILDREN)
 
 
 def _is_passed_on(file: File, node: ast.AST, context: Context) -> bool:

@@ -11,7 +11,7 @@ from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.asked_classes import classes_asked, kinds_left
 from mlcheck.lint.sites.layers.factors import zero_product
 from mlcheck.lint.sites.layers.flooding import FILLS, INITS, fills_all
-from mlcheck.lint.sites.layers.lone_layers import is_alone, is_for_parts, is_last_turn
+from mlcheck.lint.sites.layers.lone_layers import have_one_unit, is_alone, is_for_parts, is_head_at_zero, is_last_turn
 from mlcheck.lint.sites.layers.modules import LEARNING, module_classes
 from mlcheck.lint.sites.origins import origins
 
@@ -28,9 +28,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     seen = 0
     for file in facts.sites.mentioning([*FILLS, ".fill_(", ".zero_("]):
         for call in file.calls(*FILLS, "fill_", "zero_"):
-            if not file.is_test and fills_all(call):
-                yield _finding(call, "All parameters start equal: the units of each layer get equal gradients")
             target, value = _filled(call)
+            if not file.is_test and fills_all(call) and not is_head_at_zero(call, _UNITS):
+                yield _finding(call, "All parameters start equal: the units of each layer get equal gradients")
             if not isinstance(target, ast.Name) or value is None:
                 continue
             seen += 1
@@ -44,7 +44,11 @@ def check(facts: Facts) -> Iterator[Finding]:
             elif value == 0 and is_for_parts(call):
                 continue
             elif (
-                kinds <= _UNITS and not any(word in file.text for word in _COPIES) and not is_alone(call, kinds, value)
+                kinds <= _UNITS
+                and not any(word in file.text for word in _COPIES)
+                and not is_alone(call, kinds, value)
+                and not have_one_unit(file, kinds)
+                and not _is_for_measuring(call)
             ):
                 yield _finding(call, "All weights of these layers start equal: their units get equal gradients")
     for cls in facts.sites.once(module_classes):
@@ -64,6 +68,13 @@ def _finding(call: Call, message: str) -> Finding:
         call.place.location,
         help="was `bias` meant? For weights use `nn.init.kaiming_normal_` or `xavier_uniform_`; for a norm's scale 1",
     )
+
+
+def _is_for_measuring(call: Call) -> bool:
+    """A function within one that looks at gradients and steps along none, as to see how far a network sees."""
+    function = call.function
+    outer = call.file.function_around(function.defined.context) if function is not None else None
+    return outer is not None and ".backward(" in outer.text and ".step(" not in outer.text
 
 
 def _filled(call: Call) -> tuple[ast.expr | None, float | None]:

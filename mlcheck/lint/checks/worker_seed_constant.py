@@ -36,7 +36,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help=f"pass the function itself: `worker_init_fn={begun.name}`",
                 related=(begun.place().location,),
             )
-        seeding = _seeding(loader.call.file, node, context)
+        workers = loader.call.argument("num_workers", 5)
+        seeding = _seeding(loader.call.file, node, context) if workers is not None else None
         if seeding is not None:
             file, call, where = seeding
             yield Finding(

@@ -129,7 +129,7 @@ def in_place(m: Machine, node: ast.expr, result: Value) -> None:
             else:
                 _written_into(m, into, owner, result)
         case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as into, attr="extend" | "append")):
-            if isinstance(m.evaluate(into), Params):
+            if all(isinstance(held, Params) for held in holding.either(m.evaluate(into))):
                 assign(m, into, result)
         case ast.Call(func=ast.Attribute(value=ast.Subscript(value=into), attr=method)) if _changes(method):
             _written_into(m, into, m.evaluate(into), result)

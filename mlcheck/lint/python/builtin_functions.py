@@ -97,7 +97,8 @@ def _deepcopy(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     for name in m.store.get(("attrs", value.id)) or ():
         held = m.store.get(("a", value.id, name))
         inside = not kwargs and isinstance(held, Object) and modes.is_module(held)  # one level: they may go in circles
-        kept = _deepcopy(m, [held], {"memo": NONE}, node) if inside else held
+        unknown = isinstance(held, Symbol) and value.cls is not None and name in value.cls.handled
+        kept = _deepcopy(m, [held], {"memo": NONE}, node) if inside or unknown else held
         m.store.set(("a", made.id, name), kept)
         modes.adopt(m, made, kept)
     if modes.is_module(value):

@@ -54,6 +54,15 @@ def counted(value: Value) -> list[Value] | None:
     return None
 
 
+def turn_of(m: Machine, value: Value, turn: int) -> Value:
+    """What a turn of a loop meets: from the second on the last of some layers, whose answer is that of the loop."""
+    over = value.args[0] if isinstance(value, Object) and value.type == "builtins.enumerate" and value.args else value
+    found, last = containers.contents(m, over), containers.tail(m, over)
+    if turn == 1 or not isinstance(found, Tuple) or not found.open or not isinstance(last, Object):
+        return element(m, value)
+    return last if over is value else Tuple((m.symbol(), last))
+
+
 def element(m: Machine, value: Value) -> Value:
     """What one turn of a loop over this value meets."""
     if isinstance(value, Select):
@@ -151,7 +160,7 @@ def item(m: Machine, owner: Value, index: Value, node: ast.Subscript) -> Value:
     if isinstance(found, Table) and list(map(type, found.items.values())) == [Params]:
         return next(iter(found.items.values()))  # `named[key]` of `named = {n: p for n, p in model.named_parameters()}`
     if isinstance(found, Tuple) and found.items and not isinstance(index, Const | Tuple):
-        return element(m, owner)
+        return turn_of(m, owner, m.loops[-1].turn if m.loops else 1)
     if isinstance(owner, Tensor):
         kind = owner.kind if owner.kind != "loss" else "other"
         return Tensor(kind, owner.place, owner.split, owner.traces)

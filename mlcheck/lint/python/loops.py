@@ -26,7 +26,7 @@ def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
     for item in known if known is not None else [None, None]:
 
         def bind(item: object = item) -> bool:
-            value = elements.element(m, source) if item is None else item
+            value = elements.turn_of(m, source, loop.turn) if item is None else item
             assignment.assign(m, node.target, value)  # type: ignore[arg-type]
             if loop.turn > 1 and not loop.exact:
                 _count_on(m, node, source)

@@ -227,11 +227,10 @@ def step(m: Machine, node: ast.AST, optimizer: Value, clears: bool = False, scal
     snapshots.stepped(m, key)
     cuts.stepped(m, key)
     mixing.stepped(m, key)
-    after = frozenset(
-        Grads("clean" if clears or grads.kind == "clean" else "used", place, place, under=grads.under)
-        for grads in found
-    )
-    m.store.set(("grads", key), after)
+    unseen = {grads for grads in found if grads.kind == "unknown" and not clears}  # it may have found nothing to use
+    kinds = {grads: "clean" if clears or grads.kind == "clean" else "used" for grads in found - unseen}
+    after = unseen | {Grads(kind, place, place, under=grads.under) for grads, kind in kinds.items()}
+    m.store.set(("grads", key), frozenset(after))
 
 
 def _taught(m: Machine, key: Hashable, found: frozenset[Grads]) -> None:

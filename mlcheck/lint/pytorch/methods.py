@@ -164,10 +164,10 @@ def _module(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs: K
 
 
 def _add_module(m: Machine, owner: Object, name: str, args: Args, node: ast.AST) -> Value:
-    if name == "append" and args:
-        containers.append(m, owner, args[0])
-        holding.put_among(m, owner, args[0], node)
-        modes.adopt(m, owner, args[0])
+    if name in ("append", "extend", "insert") and args:
+        container_methods.call(m, owner, name, args)
+        holding.put_among(m, owner, args[-1], node)
+        modes.adopt(m, owner, args[-1])
     elif name in ("add_module", "register_module") and len(args) == 2:
         label = args[0].value if isinstance(args[0], Const) else f"?{m.fresh()}"  # `add_module(f"block{i}", ...)`
         known = m.store.get(("attrs", owner.id)) or ()

@@ -13,9 +13,6 @@ from mlcheck.lint.pytorch.modes import MODULE_BASES, SEGMENTERS, children, is_mo
 from mlcheck.lint.values import Const, Object, Symbol, Tuple, Value
 
 _MODED = ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "BatchNorm", "SyncBatchNorm", "RReLU", "LazyBatchNorm")
-_DRAWS = pattern(
-    r"\b(?:rand\w*|normal_?|bernoulli\w*|multinomial|gumbel\w*|rsample|(?<!self\.)(?!batch_norm)\w+_norm)\("
-)
 _DROPS = pattern(r"dropout\(|\.dropout", words=["dropout"])
 _HANDED = pattern(r"\bdef \w+\([^)]*\bdropout\b")
 _BY_NAME = pattern(r"(?<![\w.])dropout\(")
@@ -100,7 +97,7 @@ def moded_in(m: Machine, value: Object, method: FunctionInfo) -> str:
         return "yes"
     own = "no"
     if _ASKS.search(code):
-        own = "yes" if _DRAWS.search(code) or (drops and _DROPS_SOME.search(code)) else "unknown"
+        own = "yes" if drops and _DROPS_SOME.search(code) else "unknown"
     m.ready(value)
     used = set(_OWN.findall(code))
     held = {name: m.store.get(("a", value.id, name)) for name in m.store.get(("attrs", value.id)) or () if name in used}
@@ -140,8 +137,8 @@ def _together(m: Machine, answers: set[str], held: Iterable[Value], depth: int) 
 
 def _moded_type(m: Machine, value: Object) -> str:
     name = value.type.rpartition(".")[2]
-    if value.kwargs.get("track_running_stats") == Const(False):
-        return "no"
+    if value.kwargs.get("track_running_stats") == Const(False) or value.kwargs.get("momentum") == Const(1):
+        return "no"  # with momentum 1 it keeps the last batch alone: there is no average to evaluate with
     if name.startswith(_MODED):
         p = value.args[0] if value.args else value.kwargs.get("p")
         return "no" if "Dropout" in name and isinstance(p, Const) and p.value in (0, 0.0) else "yes"
@@ -181,8 +178,8 @@ def _moded_class(m: Machine, value: Object) -> str:
         text = info.module.text_of(info.node)
         if ("batch_norm(" in text and _normalises(info)) or (drops and _drops(text)):
             return "yes"
-        if "self.training" in text:  # it may choose the quicker of two ways, or draw
-            if any(_DRAWS.search(way) or (drops and _DROPS_SOME.search(way)) for way in _by_mode(info)):
+        if "self.training" in text:  # it may choose the quicker of two ways, or draw noise, as explorers mean to
+            if drops and any(_DROPS_SOME.search(way) for way in _by_mode(info)):
                 return "yes"
             answer = "unknown"
     for name in value.cls.libraries:

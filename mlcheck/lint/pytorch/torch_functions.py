@@ -156,6 +156,7 @@ def _fill(m: Machine, made: Object, args: Args, kwargs: Kwargs, node: ast.AST) -
         else:
             contents = only if only is not None else Tuple(()) if last == "ModuleList" else Table({})
         m.store.set(("items", made.id), contents)
+        m.store.set(("tail", made.id), containers.tail(m, args[0]) if args else None)
         modes.adopt(m, made, contents)
 
 

@@ -18,7 +18,7 @@ def ask(texts: Sequence[Text], task: Task) -> Said:
     said = Said()
     by_path = {text.path: text for text in texts}
     sources = [text.source for text in texts]
-    for answer in analyse(sources, task.rules, task.target_torch, task.group.called_elsewhere, part=task.part):
+    for answer in analyse(sources, task.rules, task.torch, task.group.called_elsewhere, part=task.part):
         if isinstance(answer, Seen):
             said.seen = answer
         elif isinstance(answer, Crash):

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from mlcheck.core.dataclasses import fields
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.versions import Versions
 from mlcheck.lint.work.tasks import Part
 
 if TYPE_CHECKING:
     from mlcheck.lint.files.source import Unreadable
     from mlcheck.lint.sites import Sites
 
-_STATIC = frozenset(["sites", "target_torch", "unreadable"])
+_STATIC = frozenset(["sites", "torch", "unreadable"])
 _EVENTS = frozenset(each.name for each in fields(Facts)) - _STATIC | {"landmarks", "total", "counts"}
 
 
@@ -29,8 +30,8 @@ class EventsNeeded(Exception):
 class SitesAlone:
     """What stands for the facts of a program that was not interpreted."""
 
-    def __init__(self, sites: Sites, target_torch: str, unreadable: Sequence[Unreadable]) -> None:
-        self.sites, self.target_torch, self.unreadable = sites, target_torch, unreadable
+    def __init__(self, sites: Sites, torch: Versions, unreadable: Sequence[Unreadable]) -> None:
+        self.sites, self.torch, self.unreadable = sites, torch, unreadable
 
     def __getattr__(self, name: str) -> Any:
         raise EventsNeeded(name)

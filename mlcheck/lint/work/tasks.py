@@ -8,6 +8,7 @@ from enum import Enum
 from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.files.outlines import Group
+from mlcheck.lint.versions import Versions
 from mlcheck.lint.work.answers import Failure
 from mlcheck.lint.work.cache import Answer
 
@@ -25,7 +26,7 @@ class Task(NamedTuple):
 
     group: Group
     rules: Collection[str] | None
-    target_torch: str
+    torch: Versions
     part: Part = Part.ALL
 
 

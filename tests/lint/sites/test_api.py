@@ -78,3 +78,13 @@ def test_what_is_said_depends_on_the_version_that_is_meant(
     report = run_lint([str(program)], LintSettings(select=rules, target_torch=target))
     found = {(result.rule, finding.location.line) for result in report.results for finding in result.findings}
     assert found == expected
+
+
+def test_a_pinned_version_keeps_rules_from_telling_and_gives_them_nothing_more_to_tell(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(OLD, encoding="utf-8")
+    rules = ("removed-api", "deprecated-api", "unsafe-load")
+    for pinned, expected in (("1.12", {("deprecated-api", 8)}), ("2.13", {("removed-api", 7), ("removed-api", 8)})):
+        report = run_lint([str(program)], LintSettings(select=rules, pinned_torch=pinned))
+        found = {(result.rule, finding.location.line) for result in report.results for finding in result.findings}
+        assert found - {("deprecated-api", 6)} == expected

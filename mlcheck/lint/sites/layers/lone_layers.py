@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import is_name, last_name, walk
+from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call, Class, Function
 
 _DEPTH = 3
@@ -42,6 +43,19 @@ def is_alone(call: Call, kinds: set[str], value: float) -> bool:
         return False
     made = _values(cls, part.attr)
     return len(made) == 1 and _made(made[0], layers) == 1
+
+
+def is_head_at_zero(call: Call, kinds: frozenset[str]) -> bool:
+    """`for p in self.head.parameters(): nn.init.zeros_(p)`, where the head is one layer."""
+    zero = last_name(call.node.func) == "zeros_" or call.constant("val", 1) == 0
+    return zero and is_alone(call, set(kinds), 0.0)
+
+
+def have_one_unit(file: File, kinds: set[str]) -> bool:
+    """`nn.ConvTranspose2d(1, 1, ...)`, and no wider ones: a single unit has no other to be like."""
+    made = file.calls(*(kind.rpartition(".")[2] for kind in kinds))
+    widths = [(each.constant("out_channels", 1), each.constant("out_features", 1)) for each in made]
+    return bool(made) and all(1 in width for width in widths)
 
 
 def _gone_through(call: Call, cls: Class | None, value: float) -> ast.expr | None:

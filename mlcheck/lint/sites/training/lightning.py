@@ -5,15 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.origins import returns
 from mlcheck.lint.sites.project import Sites
 
 _PACKAGES = ("lightning", "lightning.pytorch", "pytorch_lightning", "lightning.pytorch.trainer")
 TRAINERS = tuple(f"{package}.Trainer" for package in _PACKAGES)
 _EVALUATIONS = ("validation_step", "test_step")
+_EARLY = pattern(r"second_order_closure|[\"']progress_bar[\"']\s*:")
 _LOSSES = ("torch.nn.functional.", "torch.nn.")
 
 
@@ -73,3 +75,8 @@ def answers(step: Function, node: ast.expr) -> list[tuple[Function, ast.expr]]:
     if isinstance(method, Function) and method.cls is not None and method.cls in (step.cls.line if step.cls else ()):
         return [(method, answer) for answer in returns(method)]
     return [(step, node)]
+
+
+def is_of_early_lightning(cls: Class) -> bool:
+    """Whether it is written for a Lightning before 1.0: a closure for second orders, a dictionary for the bar."""
+    return any(_EARLY.search(base.text) for base in cls.line)

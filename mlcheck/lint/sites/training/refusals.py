@@ -9,7 +9,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.sites.model import UNKNOWN, Class, Function
 from mlcheck.lint.sites.origins import returns
 from mlcheck.lint.sites.project import Sites
-from mlcheck.lint.sites.training.lightning import TRAINERS
+from mlcheck.lint.sites.training.lightning import TRAINERS, is_of_early_lightning
 
 _PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
 _OFF = (UNKNOWN, None, 0, 0.0)
@@ -20,7 +20,7 @@ def refused(sites: Sites, modules: list[Class]) -> Iterator[Finding]:
     by_hand = [cls for cls in modules if _is_by_hand(cls)]
     for cls in modules:
         configure = cls.methods.get("configure_optimizers")
-        if configure is not None and cls not in by_hand:
+        if configure is not None and cls not in by_hand and not is_of_early_lightning(cls):
             yield from _unwatched(configure)
     if modules and len(by_hand) == len(modules):
         yield from _clipped_by_nobody(sites, by_hand[0])

@@ -9,6 +9,7 @@ from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.iteration import counter_of
 from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
@@ -96,6 +97,14 @@ def clipped_in_each_turn(sites: Sites) -> Iterator[tuple[Call, Window]]:
             if below and clip.node.lineno < window.guard.lineno and _runs_each_turn(clip, window.loop):
                 if not _is_left_out(clip, window):
                     yield clip, window
+
+
+def measures(clip: Call | None) -> bool:
+    """An infinite limit asks for the norm alone."""
+    if clip is None:
+        return False
+    given = [*clip.node.args[1:2], *(keyword.value for keyword in clip.node.keywords)]
+    return any("inf" in ast.unparse(each.node) for limit in given for each in origins(clip.file, limit, clip.context))
 
 
 def _is_left_out(clip: Call, window: Window) -> bool:
