@@ -54,6 +54,12 @@ WRONG: dict[str, tuple[Metrics, int, str]] = {
         5,
         "digit_accuracy depends on the batch size",
     ),
+    "the root of a sum of squares": (
+        lambda s, y: {"val_rmse": float((s.squeeze(-1) - y).pow(2).sum().sqrt())},
+        1,
+        "depends on the batch size",
+    ),
+    "a norm for a mean": (lambda s, y: {"mae": float(torch.dist(s, y.float()))}, 1, "as the root of a sum does"),
     "a mean divided once more": (
         lambda s, y: {"val_loss": float(F.cross_entropy(s, y)) / len(y)},
         5,
@@ -90,6 +96,9 @@ RIGHT: dict[str, tuple[Metrics, int]] = {
     "top 3": (lambda s, y: {"acc3": float((s.topk(3).indices == y[:, None]).any(1).float().mean())}, 5),
     "recall of a class": (lambda s, y: {"recall_2": float(((s.argmax(1) == 2) & (y == 2)).sum() / (y == 2).sum())}, 5),
     "loss": (lambda s, y: {"val_loss": float(nn.functional.cross_entropy(s, y))}, 5),
+    "rmse": (lambda s, y: {"rmse": float(nn.functional.mse_loss(s, y.float()).sqrt())}, 1),
+    "a norm that is called one": (lambda s, y: {"distance": float(torch.dist(s, y.float()))}, 1),
+    "a statistic that grows with the root": (lambda s, y: {"t": float(s.mean() / s.std(correction=0) * 40**0.5)}, 1),
     "a share that falls with the batch": (lambda s, y: {"variety": len(s.argmax(1).unique()) / len(y)}, 5),
 }
 

@@ -26,7 +26,7 @@ _NAMES = {
     "recall": re.compile(_PREFIX + r"recall$"),
     "auc": re.compile(_PREFIX + r"(?:auc|auroc|roc_auc)$"),
 }
-_MEANS = re.compile(_PREFIX + r"(?:loss|nll|bce|ce|cross_entropy)$|(?:^|[_\W])(?:mae|mse)(?:$|[_\W])")
+_MEANS = re.compile(_PREFIX + r"(?:loss|nll|bce|ce|cross_entropy)$|(?:^|[_\W])(?:mae|mse|rmse)(?:$|[_\W])")
 _SHARES = re.compile(r"(^|[_\W])(acc|accuracy|top1|precision|recall|f1|iou|miou|jaccard|dice)($|[_\W])")
 _COUNTS = re.compile(r"(^|[_\W])(sum|count|counts|total|correct)($|[_\W])")
 _PLAIN = re.compile(r"(^|[_\W])(acc|accuracy|top1)($|[_\W])")
@@ -180,15 +180,16 @@ def _not_finite_later(name: str, run: ShortRun | None) -> Finding | None:
     )
 
 
-def _doubles(name: str, trials: list[MetricTrial], summed: bool) -> Finding | None:
-    """A share does not change when every sample is there twice."""
+def _doubles(name: str, trials: list[MetricTrial], summed: bool, power: float = 1.0) -> Finding | None:
+    """A share does not change when every sample is there twice; the root of a sum grows with the root of two."""
     tried = [trial for trial in trials if trial.whole[name] and name in trial.twice]
-    if summed or not tried or not all(abs(t.twice[name] / t.whole[name] - 2) < CLOSE for t in tried):
+    if summed or not tried or not all(abs(t.twice[name] / t.whole[name] - 2**power) < CLOSE for t in tried):
         return None
     one = tried[0]
+    root = "" if power == 1 else ", as the root of a sum does"
     return Finding(
         f"{name} depends on the batch size: {one.whole[name]:.4g} on {plural(one.samples, 'sample')}, "
-        f"{one.twice[name]:.4g} when each of them is in the batch twice",
+        f"{one.twice[name]:.4g} when each of them is in the batch twice{root}",
         help="divide by the number of samples in this batch, not by a fixed one: the last batch is smaller",
         numbers={"whole": one.whole[name], "twice": one.twice[name]},
     )
@@ -241,8 +242,11 @@ def _is_off(name: str, one: Answers) -> bool:
 def _sums(name: str, trials: list[MetricTrial], summed: bool, first: FirstLoss | None, by: str) -> Finding | None:
     """A mean by its name, or what the search goes by, that grows with the batch where the training loss is a mean."""
     as_in_training = first is not None and first.tiled is not None and abs(first.tiled - 1) < CLOSE
-    judged = _MEANS.search(name.lower()) or (by == name and not _COUNTS.search(name.lower()))
-    return _doubles(name, trials, summed) if as_in_training and judged else None
+    if not as_in_training:
+        return None
+    if _MEANS.search(name.lower()):
+        return _doubles(name, trials, summed) or _doubles(name, trials, summed, power=0.5)
+    return _doubles(name, trials, summed) if by == name and not _COUNTS.search(name.lower()) else None
 
 
 def _divided_twice(name: str, trials: list[MetricTrial], summed: bool, by: str) -> Finding | None:
