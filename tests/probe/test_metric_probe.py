@@ -138,6 +138,42 @@ def test_labels_may_be_of_any_type() -> None:
     says(ask("metric-wrong", trial), Outcome.PASS, "accuracy equal what was recomputed")
 
 
+class TwoHeads(nn.Module):
+    def __init__(self, named: bool) -> None:
+        super().__init__()
+        self.kind, self.size, self.named = nn.Linear(8, 5), nn.Linear(8, 3), named
+
+    def forward(self, x: Tensor) -> Any:
+        kind, size = self.kind(x), self.size(x)
+        return {"size": size, "kind": kind} if self.named else (kind, size)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_of_several_outputs_the_scores_that_the_loss_reads_are_recomputed(named: bool) -> None:
+    def answering(wrong: bool) -> Trial:
+        model, batches = TwoHeads(named), classes(8, size=40)
+
+        def heads(batch: Any) -> tuple[Tensor, Tensor]:
+            output = model(batch[0])
+            return (output["kind"], output["size"]) if named else output
+
+        def loss(_: nn.Module, batch: Any) -> Tensor:
+            kind, size = heads(batch)
+            return F.cross_entropy(kind, batch[1]) + F.mse_loss(size, batch[0][:, :3])
+
+        @torch.no_grad()
+        def evaluate(batch: Any) -> dict[str, float]:
+            kind, size = heads(batch)
+            return {"accuracy": share(size.argmax(1) if wrong else kind.argmax(1), batch[1])}
+
+        trial = trial_of(model, batches, loss, evaluate=evaluate)
+        trial.validation_batches = lambda: iter(batches)
+        return trial
+
+    assert ask("metric-wrong", answering(wrong=True)).outcome is Outcome.WARN
+    says(ask("metric-wrong", answering(wrong=False)), Outcome.PASS, "accuracy equal what was recomputed")
+
+
 def test_what_was_recomputed_is_told() -> None:
     says(ask("metric-wrong", evaluating(RIGHT["share"][0])), Outcome.PASS, "accuracy equal what was recomputed")
 
