@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -130,11 +131,8 @@ def test_tensors_with_gradients_that_are_no_parameters_for_a_reason() -> None:
         assert ask("parameter-not-in-optimizer", trial).outcome is Outcome.PASS
 
 
-class Beside:
+class Beside(SimpleNamespace):
     """What a program keeps outside its model."""
-
-    def __init__(self, **kept: Any) -> None:
-        vars(self).update(kept)
 
 
 def weighed(beside: Any, weights: Callable[[], Tensor], move: bool = False, hold: bool = False) -> Trial:

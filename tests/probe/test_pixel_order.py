@@ -43,7 +43,10 @@ def test_channels_last_that_were_reshaped(channels: int) -> None:
 def noisy(size: int = 24) -> Tensor:
     """A disc in three channels, and more noise than disc."""
     draws = torch.Generator().manual_seed(4)
-    place, radius = torch.rand(32, 2, 1, 1, generator=draws) * (size - 8) + 4, 3 + 3 * torch.rand(32, 1, 1, generator=draws)
+    place, radius = (
+        torch.rand(32, 2, 1, 1, generator=draws) * (size - 8) + 4,
+        3 + 3 * torch.rand(32, 1, 1, generator=draws),
+    )
     axis = torch.arange(size)
     inside = (axis[:, None] - place[:, 0]).square() + (axis - place[:, 1]).square() < radius.square()
     return inside[:, None] * 1.2 + 0.5 * torch.randn(32, 3, size, size, generator=draws)

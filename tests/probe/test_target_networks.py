@@ -58,7 +58,8 @@ def learning(folder: Path, **parts: str) -> Trial:
     path = folder / "learner.py"
     path.write_text(LEARNER.format(**{**COPIED, **BOOTSTRAPPED, "every": "pass", **parts}))
     spec = importlib.util.spec_from_file_location("learner", path)
-    assert spec and spec.loader
+    assert spec
+    assert spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules["learner"] = module
     spec.loader.exec_module(module)
@@ -99,6 +100,7 @@ def test_one_that_is_written_to_later_or_is_no_copy(parts: dict[str, str], tmp_p
 
 
 def test_names_that_come_after_construction() -> None:
-    text = "class A:\n    def __init__(self):\n        self.load()\n\n    def step(self):\n        def inner():\n            x.lerp_(y)\n"
+    text = "class A:\n    def __init__(self):\n        self.load()\n"
+    text += "    def step(self):\n        def inner():\n            x.lerp_(y)\n"
     assert names_after_construction(text) == {"x", "lerp_", "y"}
     assert names_after_construction("def (") is None

@@ -61,8 +61,8 @@ def _is_added_up(loss: LossFact) -> bool:
 def _by_name(added: list[LossFact], losses: int) -> Verdict:
     """Of a batch that cannot be repeated: samples that lie end to end, or that have neighbours among the others."""
     message = (
-        f"{added[0].kind} is a sum over the batch (reduction='sum') that nothing divides: the step that a learning rate "
-        "makes grows with the number of samples"
+        f"{added[0].kind} is a sum over the batch (reduction='sum') that nothing divides: the step that a learning "
+        "rate makes grows with the number of samples"
     )
     finding = Finding(message, added[0].place, help="use reduction='mean', or divide by the number of samples")
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=losses)

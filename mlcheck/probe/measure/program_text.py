@@ -21,7 +21,7 @@ def program_text(trial: Trial) -> str:
 
 
 def names_after_construction(text: str) -> frozenset[str] | None:
-    """The names and attributes in functions other than `__init__`: what may happen once all is made; None if unclear."""
+    """The names in functions other than `__init__`: what may happen once all is made. None where it cannot be read."""
     try:
         return frozenset(_names(ast.parse(text), inside=False))
     except (SyntaxError, ValueError):

@@ -20,14 +20,14 @@ _MOST_FEATURES = 256
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """`rows` (samples, columns) of one tensor; the first `means` of the columns are means, as many behind are spreads."""
+    """`rows` (samples, columns) of one tensor; the first `means` of the columns are means, behind them spreads."""
 
     rows: Tensor
     means: int
 
 
 def samples_of(tensors: list[Tensor]) -> int:
-    """How many samples a batch holds: what most tensors have as their first dimension, or what they say whose each is."""
+    """How many samples a batch holds: the first dimension of most tensors, or as many as they say there are owners."""
     sizes = Counter(tensor.shape[0] for tensor in tensors if tensor.ndim)
     rows = sizes.most_common(1)[0][0] if sizes else 1
     owned = [int(one.max()) + 1 for one in tensors if one.numel() == rows and _tells_owners(one)]

@@ -48,7 +48,7 @@ _READS: dict[Any, str] = {
 _TO_CPU = re.compile(r"""\.to\((device=)?(torch\.device\()?["']cpu["']""")
 _TORCH = str(Path(torch.__file__).parent)
 _PACKED = (torch.nn.utils.rnn.__file__, torch.nn.modules.rnn.__file__)  # their lengths are on the CPU by contract
-_FOLDERS = tuple(str(Path(package.__file__).parent) for package in (torch.optim, torch.distributions))
+_FOLDERS = tuple(str(Path(_TORCH) / name) for name in ("optim", "distributions"))
 _BY_THEMSELVES = (*_FOLDERS, *_PACKED)
 _REPEATS = (torch.repeat_interleave, _T.repeat_interleave)
 
