@@ -59,8 +59,8 @@ def _each_all(workers: int, alone: ReadAlone) -> str:
         if several and all(sorted(one) == sorted(shares[0]) and one != shares[0] for one in shares[1:]):
             return (
                 f"each of {workers} workers gives {len(shares[0]):,} samples, as many as one process that reads the "
-                f"stream alone, and all of them the same `{part_of('batch', name)}`, each in an order of its own: every "
-                f"sample comes {workers} times, augmented anew"
+                f"stream alone, and all of them the same `{part_of('batch', name)}`, each in an order of its own: "
+                f"every sample comes {workers} times, augmented anew"
             )
     return ""
 
