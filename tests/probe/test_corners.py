@@ -49,6 +49,44 @@ def test_width_and_height_read_as_a_corner(name: str) -> None:
     says(ask(RULE, detecting(corners, overlap, name)), Outcome.PASS, "sides of 0 and more")
 
 
+def masked(said: Tensor, given: Tensor) -> Tensor:
+    there = given.sum(1) > 0
+    return overlap(said[there], given[there])
+
+
+def numbered(said: Tensor, given: Tensor) -> Tensor:
+    there = (given[:, 3] > 0).nonzero().squeeze(1)
+    return overlap(said.index_select(0, there), given.index_select(0, there))
+
+
+def joined(said: Tensor, given: Tensor) -> Tensor:
+    return overlap(said, torch.cat([given[:7], given[7:]]))
+
+
+def stacked(said: Tensor, given: Tensor) -> Tensor:
+    return overlap(said, torch.stack([row.clone() for row in given]))
+
+
+@pytest.mark.parametrize("read", [masked, numbered, joined, stacked])
+def test_some_of_the_boxes_and_those_of_several_pictures(read: Callable[[Tensor, Tensor], Tensor]) -> None:
+    says(ask(RULE, detecting(place_and_size, read, "box")), Outcome.FAIL, "negative")
+    says(ask(RULE, detecting(corners, read, "box")), Outcome.PASS, "sides of 0 and more")
+
+
+def reordered(said: Tensor, given: Tensor) -> Tensor:
+    return overlap(said, given[:, torch.tensor([0, 2, 1, 3])])
+
+
+def converted_and_masked(said: Tensor, given: Tensor) -> Tensor:
+    there = given.sum(1) > 0
+    return converted(said[there], given[there])
+
+
+def test_columns_in_another_order_are_no_corners() -> None:
+    assert ask(RULE, detecting(place_and_size, reordered, "box")).outcome is Outcome.SKIP
+    assert ask(RULE, detecting(place_and_size, converted_and_masked, "box")).outcome is Outcome.SKIP
+
+
 def test_boxes_that_are_converted_first_and_numbers_that_are_no_boxes() -> None:
     assert ask(RULE, detecting(place_and_size, converted, "boxes")).outcome is Outcome.SKIP
     differences = detecting(place_and_size, lambda _, given: (given[:, 2:] - given[:, :2]).sum(1), "features")

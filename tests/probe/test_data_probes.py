@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 import torch.nn.functional as F
 from data_programs import Changed, noisy, streamed, table
@@ -161,9 +162,18 @@ class Augmented(IterableDataset[Any]):
 
 def test_workers_that_each_read_a_whole_stream_and_augment_it() -> None:
     verdict = ask("iterable-not-sharded", streamed(Augmented(shared=False)))
-    says(verdict, Outcome.WARN, "gives 320 samples in a pass", "augmented anew")
+    says(verdict, Outcome.WARN, "gives 320 samples", "augmented anew")
     says(ask("iterable-not-sharded", streamed(Augmented(shared=True))), Outcome.PASS)
     says(ask("iterable-not-sharded", streamed(Augmented(shared=False, made_up=True))), Outcome.PASS)
+
+
+@pytest.mark.parametrize(("shared", "outcome"), [(False, Outcome.WARN), (True, Outcome.PASS)])
+def test_an_epoch_that_ends_when_half_of_what_the_workers_give_was_read(shared: bool, outcome: Outcome) -> None:
+    """As a framework does that is told how many records an epoch has."""
+    trial = streamed(Augmented(shared=shared))
+    whole = trial.train_batches
+    trial.train_batches = lambda: islice(whole(), 10)
+    says(ask("iterable-not-sharded", trial), outcome)
 
 
 def test_workers_that_each_read_a_whole_stream() -> None:

@@ -124,6 +124,18 @@ def test_a_pretrained_model_may_start_low() -> None:
     says(ask("initial-loss-too-high", trial), Outcome.PASS)
 
 
+@pytest.mark.parametrize(("scale", "outcome"), [(1.0, Outcome.PASS), (60.0, Outcome.WARN)])
+def test_of_a_loss_for_each_task_no_single_one_says_what_a_guess_costs(scale: float, outcome: Outcome) -> None:
+    """The first of the tasks has targets near zero, the others have not."""
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return torch.stack([F.mse_loss(scale * model(x), y) for x, y in zip(*batch)]).mean()
+
+    spread = torch.tensor([0.02, 1.0, 1.5, 2.0])[:, None, None]
+    batches = [(torch.randn(4, 16, 8), spread * torch.randn(4, 16, 5)) for _ in range(3)]
+    says(ask("initial-loss-too-high", trial_of(mlp(), batches, loss)), outcome)
+
+
 def test_one_target_that_happens_to_be_near_zero() -> None:
     """As of a critic that learns from the step it has just taken."""
     model = nn.Sequential(nn.Linear(8, 1), nn.Flatten(0))

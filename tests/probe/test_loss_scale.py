@@ -24,6 +24,23 @@ def test_a_sum_over_the_batch() -> None:
 
 
 @pytest.mark.parametrize(
+    ("reduction", "part", "outcome"),
+    [("sum", 1.0, Outcome.WARN), ("sum", 1 / 16, Outcome.SKIP), ("mean", 1.0, Outcome.SKIP)],
+)
+def test_a_sum_over_samples_that_lie_end_to_end(reduction: str, part: float, outcome: Outcome) -> None:
+    """Of joined graphs none can be in the batch twice, but a loss says itself what it makes of them."""
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        pooled = torch.zeros(16, 8).index_add_(0, batch["owner"], batch["rows"])
+        return part * F.cross_entropy(model(pooled), batch["y"], reduction=reduction)
+
+    owner = torch.arange(16).repeat_interleave(3)
+    batches = [{"rows": torch.randn(48, 8), "owner": owner, "y": torch.arange(16) % 5} for _ in range(3)]
+    found = ask("loss-sums-over-batch", trial_of(mlp(), batches, loss))
+    assert found.outcome is outcome, found
+
+
+@pytest.mark.parametrize(
     ("kind", "bound", "outcome"),
     [
         (torch.optim.Adam, True, Outcome.PASS),

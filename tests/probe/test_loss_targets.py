@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,6 +37,33 @@ def test_labels_beyond_one_that_are_weighted_away() -> None:
 def test_targets_beyond_the_last_activation(last: nn.Module, low: float) -> None:
     verdict = ask("output-cannot-reach-targets", regression(torch.linspace(low, 16, 32)[:, None], last))
     says(verdict, Outcome.FAIL, "lie outside")
+
+
+def chosen(pick: Callable[[Tensor, Tensor], Tensor], high: float, last: nn.Module, scale: float = 1.0) -> Trial:
+    """Only some of the samples hold what is to be found."""
+    y = torch.linspace(0, high, 32)[:, None]
+    there = torch.arange(32) % 3 > 0
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return F.l1_loss(pick(model(batch[0]) * scale if scale != 1 else model(batch[0]), there), pick(batch[1], there))
+
+    return trial_of(nn.Sequential(*mlp(out=1), last), [(torch.randn(32, 8), y)] * 4, loss)
+
+
+PICKS: list[Callable[[Tensor, Tensor], Tensor]] = [
+    lambda t, there: t[there],
+    lambda t, there: t.masked_select(there[:, None]),
+    lambda t, there: t.index_select(0, there.nonzero().squeeze(1)),
+    lambda t, there: t.split([10, 22])[1],
+]
+
+
+@pytest.mark.parametrize("pick", PICKS)
+def test_targets_of_chosen_samples_beyond_the_last_activation(pick: Callable[[Tensor, Tensor], Tensor]) -> None:
+    rule = "output-cannot-reach-targets"
+    says(ask(rule, chosen(pick, 32.0, nn.Sigmoid())), Outcome.FAIL, "lie outside")
+    says(ask(rule, chosen(pick, 1.0, nn.Sigmoid())), Outcome.PASS, "lie within")
+    assert ask(rule, chosen(pick, 32.0, nn.Sigmoid(), scale=40.0)).outcome is Outcome.SKIP
 
 
 def by_hand(y: Tensor, *last: nn.Module, scale: float = 1.0) -> Trial:

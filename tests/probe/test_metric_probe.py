@@ -54,6 +54,12 @@ WRONG: dict[str, tuple[Metrics, int, str]] = {
         5,
         "digit_accuracy depends on the batch size",
     ),
+    "the root of a sum of squares": (
+        lambda s, y: {"val_rmse": float((s.squeeze(-1) - y).pow(2).sum().sqrt())},
+        1,
+        "depends on the batch size",
+    ),
+    "a norm for a mean": (lambda s, y: {"mae": float(torch.dist(s, y.float()))}, 1, "as the root of a sum does"),
     "a mean divided once more": (
         lambda s, y: {"val_loss": float(F.cross_entropy(s, y)) / len(y)},
         5,
@@ -90,6 +96,9 @@ RIGHT: dict[str, tuple[Metrics, int]] = {
     "top 3": (lambda s, y: {"acc3": float((s.topk(3).indices == y[:, None]).any(1).float().mean())}, 5),
     "recall of a class": (lambda s, y: {"recall_2": float(((s.argmax(1) == 2) & (y == 2)).sum() / (y == 2).sum())}, 5),
     "loss": (lambda s, y: {"val_loss": float(nn.functional.cross_entropy(s, y))}, 5),
+    "rmse": (lambda s, y: {"rmse": float(nn.functional.mse_loss(s, y.float()).sqrt())}, 1),
+    "a norm that is called one": (lambda s, y: {"distance": float(torch.dist(s, y.float()))}, 1),
+    "a statistic that grows with the root": (lambda s, y: {"t": float(s.mean() / s.std(correction=0) * 40**0.5)}, 1),
     "a share that falls with the batch": (lambda s, y: {"variety": len(s.argmax(1).unique()) / len(y)}, 5),
 }
 
@@ -127,6 +136,42 @@ def test_labels_may_be_of_any_type() -> None:
     batches = [(x, y.bool()) for x, y in trial.validation_batches()]
     trial.validation_batches = lambda: iter(batches)
     says(ask("metric-wrong", trial), Outcome.PASS, "accuracy equal what was recomputed")
+
+
+class TwoHeads(nn.Module):
+    def __init__(self, named: bool) -> None:
+        super().__init__()
+        self.kind, self.size, self.named = nn.Linear(8, 5), nn.Linear(8, 3), named
+
+    def forward(self, x: Tensor) -> Any:
+        kind, size = self.kind(x), self.size(x)
+        return {"size": size, "kind": kind} if self.named else (kind, size)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_of_several_outputs_the_scores_that_the_loss_reads_are_recomputed(named: bool) -> None:
+    def answering(wrong: bool) -> Trial:
+        model, batches = TwoHeads(named), classes(8, size=40)
+
+        def heads(batch: Any) -> tuple[Tensor, Tensor]:
+            output = model(batch[0])
+            return (output["kind"], output["size"]) if named else output
+
+        def loss(_: nn.Module, batch: Any) -> Tensor:
+            kind, size = heads(batch)
+            return F.cross_entropy(kind, batch[1]) + F.mse_loss(size, batch[0][:, :3])
+
+        @torch.no_grad()
+        def evaluate(batch: Any) -> dict[str, float]:
+            kind, size = heads(batch)
+            return {"accuracy": share(size.argmax(1) if wrong else kind.argmax(1), batch[1])}
+
+        trial = trial_of(model, batches, loss, evaluate=evaluate)
+        trial.validation_batches = lambda: iter(batches)
+        return trial
+
+    assert ask("metric-wrong", answering(wrong=True)).outcome is Outcome.WARN
+    says(ask("metric-wrong", answering(wrong=False)), Outcome.PASS, "accuracy equal what was recomputed")
 
 
 def test_what_was_recomputed_is_told() -> None:

@@ -59,6 +59,14 @@ def test_another_look_at_every_picture() -> None:
     says(ask(RULE, split(looks)), Outcome.WARN, "nearly equal one of")
 
 
+def test_a_small_table_whose_held_out_rows_are_training_rows_with_a_little_noise() -> None:
+    table = torch.as_tensor(load_breast_cancer().data[:190]).float()
+    table = (table - table.mean(0)) / table.std(0)
+    copies = table[:48] + 0.01 * torch.randn(48, 30, generator=draws())
+    says(ask(RULE, between(table[:140], copies)), Outcome.WARN, "nearly equal one of")
+    says(ask(RULE, between(table[:140], table[140:])), Outcome.PASS)
+
+
 def as_jpeg(picture: Tensor) -> Tensor:
     file = io.BytesIO()
     Image.fromarray((255 * picture).byte().permute(1, 2, 0).numpy()).save(file, "JPEG", quality=80)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -127,6 +129,79 @@ def test_tensors_with_gradients_that_are_no_parameters_for_a_reason() -> None:
     for trial in trials:
         trial.objects = (trial.models["model"],)
         assert ask("parameter-not-in-optimizer", trial).outcome is Outcome.PASS
+
+
+class Beside(SimpleNamespace):
+    """What a program keeps outside its model."""
+
+
+def weighed(beside: Any, weights: Callable[[], Tensor], move: bool = False, hold: bool = False) -> Trial:
+    """Two losses by weights that are learnt: of them no model knows."""
+    model = mlp(8, 6)
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        out = model(batch[0])
+        parts = torch.stack([F.cross_entropy(out[:, :5], batch[1]), out[:, 5].square().mean()])
+        return (parts * (-weights()).exp() + weights()).sum()
+
+    held = [*model.parameters(), *([weights()] if hold else [])]
+    optimizer = torch.optim.Adam(held, lr=1e-3)
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        optimizer.zero_grad()
+        told = loss(model, batch)
+        told.backward()
+        optimizer.step()
+        if move:
+            with torch.no_grad():
+                weights().sub_(0.1 * weights().grad).clamp_(-3, 3)
+                weights().grad = None
+        return {"loss": told.detach()}
+
+    trial = trial_of(model, classes(8), loss, optimizer, step=step)
+    trial.objects = (beside,)
+    return trial
+
+
+def asking(*shape: int) -> Tensor:
+    return torch.zeros(shape, requires_grad=True)
+
+
+def test_weights_of_losses_that_the_program_keeps_for_itself() -> None:
+    plain = Beside(log_var=asking(2))
+    verdict = fails("parameter-not-in-optimizer", weighed(plain, lambda: plain.log_var))
+    assert "`log_var` takes part in the loss, but no optimizer holds it" in verdict.summary
+    listed = Beside(sigmas=[asking(), asking()])
+    assert (
+        "sigmas[0]" in fails("parameter-not-in-optimizer", weighed(listed, lambda: torch.stack(listed.sigmas))).summary
+    )
+    keyed = Beside(sigmas={"kind": asking(), "size": asking()})
+    told = fails("parameter-not-in-optimizer", weighed(keyed, lambda: torch.stack([*keyed.sigmas.values()]))).summary
+    assert "sigmas['kind']" in told
+    inner = {"balance": Beside(log_var=asking(2)).log_var}
+    assert "`balance`" in fails("parameter-not-in-optimizer", weighed(inner, lambda: inner["balance"])).summary
+
+
+def test_weights_of_losses_that_are_moved_somehow() -> None:
+    for how in ({"move": True}, {"hold": True}):
+        plain = Beside(log_var=asking(2))
+        assert (
+            ask("parameter-not-in-optimizer", weighed(plain, lambda kept=plain: kept.log_var, **how)).outcome
+            is Outcome.PASS
+        )
+
+
+def test_points_where_the_loss_wants_a_slope_are_not_to_be_trained() -> None:
+    beside = Beside(points=torch.linspace(0, 1, 8)[:, None].requires_grad_())
+
+    def residual(model: nn.Module, batch: Any) -> Tensor:
+        value = model(2 * beside.points)
+        (slope,) = torch.autograd.grad(value.sum(), beside.points, create_graph=True)
+        return (slope - value).square().mean() + 0.0 * batch[0].sum()
+
+    trial = trial_of(mlp(1, 1), classes(8), residual)
+    trial.objects = (beside,)
+    assert ask("parameter-not-in-optimizer", trial).outcome is Outcome.PASS
 
 
 def with_target(target: nn.Module, copied: bool = True, follows: float = 0.0) -> Trial:

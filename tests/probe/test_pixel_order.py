@@ -40,12 +40,37 @@ def test_channels_last_that_were_reshaped(channels: int) -> None:
     assert ask("view-as-transpose", seen_by_a_convolution(taken.movedim(-1, 1))).outcome is Outcome.PASS
 
 
+def noisy(size: int = 24) -> Tensor:
+    """A disc in three channels, and more noise than disc."""
+    draws = torch.Generator().manual_seed(4)
+    place, radius = (
+        torch.rand(32, 2, 1, 1, generator=draws) * (size - 8) + 4,
+        3 + 3 * torch.rand(32, 1, 1, generator=draws),
+    )
+    axis = torch.arange(size)
+    inside = (axis[:, None] - place[:, 0]).square() + (axis - place[:, 1]).square() < radius.square()
+    return inside[:, None] * 1.2 + 0.5 * torch.randn(32, 3, size, size, generator=draws)
+
+
+@pytest.mark.parametrize("make", [pictures, noisy])
+@pytest.mark.parametrize("flip", [(), (-1,), (-2,), (-2, -1)])
+def test_a_reshape_shows_through_noise_and_through_a_flip_behind_it(make: Any, flip: tuple[int, ...]) -> None:
+    images = make()
+    wrong = images.movedim(1, -1).reshape(images.shape).flip(flip)
+    assert ask("view-as-transpose", seen_by_a_convolution(wrong)).outcome is Outcome.WARN
+    assert ask("view-as-transpose", seen_by_a_convolution(images.flip(flip))).outcome is Outcome.PASS
+
+
 def grey() -> Tensor:
     return pictures(1).expand(-1, 3, -1, -1).contiguous()
 
 
 def noise() -> Tensor:
     return torch.randn(32, 3, 16, 16, generator=torch.Generator().manual_seed(5))
+
+
+def small_noise() -> Tensor:
+    return torch.randn(32, 3, 8, 8, generator=torch.Generator().manual_seed(6))
 
 
 def one_hot() -> Tensor:
@@ -58,7 +83,7 @@ def spectra() -> Tensor:
     return time * torch.linspace(1, 2, 16)[:, None]
 
 
-@pytest.mark.parametrize("images", [grey, noise, one_hot, spectra])
+@pytest.mark.parametrize("images", [grey, noise, one_hot, spectra, small_noise])
 def test_pictures_that_are_not_smooth_or_have_equal_channels_pass(images: Any) -> None:
     assert ask("view-as-transpose", seen_by_a_convolution(images())).outcome is Outcome.PASS
 

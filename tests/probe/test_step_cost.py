@@ -111,6 +111,8 @@ def test_what_was_brought_to_the_cpu_is_read_there_at_no_cost(read: Read) -> Non
         lambda loss, _: torch.tensor(loss.shape),
         lambda loss, _: loss.detach().to("cpu", non_blocking=True),
         lambda loss, _: loss.detach().to(CPU),  # may be any device
+        lambda _, outputs: torch.distributions.Categorical(logits=outputs).entropy().mean().detach(),
+        lambda loss, _: torch.distributions.Normal(loss.detach(), 1.0).log_prob(loss.detach()),
         lambda _, outputs: {outputs: (outputs.dtype, outputs.device.type == "cuda", outputs is None)},
     ],
 )

@@ -233,6 +233,15 @@ def test_a_reading_of_a_billion_and_a_code_for_missing_ones() -> None:
     says(ask("outlier-values", classified(x, rare(0.5, 600))), Outcome.WARN, "a code for a missing value")
 
 
+def test_a_reading_of_a_billion_that_no_training_batch_held() -> None:
+    held_out = numbers(seed=5)
+    trial = classified(numbers(), rare(0.5, 600))
+    trial.validation_batches = lambda: iter([(held_out, rare(0.5, 600))])
+    says(ask("outlier-values", trial), Outcome.PASS)
+    held_out[11, 3] = 4e7
+    says(ask("outlier-values", trial), Outcome.WARN, "in validation column 3 of `batch[0]` holds 4e+07")
+
+
 def test_a_sentinel_among_the_targets() -> None:
     target = numbers(seed=3)[:, 0]
     says(ask("outlier-values", regressed(numbers(), target)), Outcome.PASS)

@@ -56,6 +56,10 @@ def check(
         told = f"`{name}` never moves: a step computes averages of it and the model's weights and keeps none of them"
         help_ = "write them to the copy: copy.lerp_(weight, 1 - decay), copy.copy_(average), or load_state_dict"
         return Verdict(Outcome.WARN, told, findings=(Finding(told, place, help=help_),), looked_at=lost.weights)
+    unmoved = [copy for copy in copies if copy not in moving and copy.taught and copy.begins_alike]
+    if valued and seen.settled and unmoved:
+        told = f"`{unmoved[0].name}` stays as the untrained model was, and nothing in the program brings it up to date"
+        return _not_updated(f"{told}: the values of actions are compared with what it guesses", seen)
     for copy in copies:
         if copy not in moving and copy.read and _is_average(copy):
             told = f"`{copy.name}` is used in evaluation and did not change in {plural(seen.steps, 'step')}"

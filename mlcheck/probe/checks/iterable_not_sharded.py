@@ -11,6 +11,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.data.passes import Passes
 from mlcheck.probe.measure.data.read_alone import ReadAlone
 from mlcheck.probe.measure.data.sample_tensors import digest
+from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.tree import leaves
 
 FEW = 50
@@ -34,7 +35,7 @@ def check(passes: Passes, alone: ReadAlone | None) -> Verdict:
     if len(counts) < FEW or not passes.training.whole or rows < NEARLY_ALL * passes.training.samples:
         return Verdict(Outcome.INCONCLUSIVE, reason="the stream was not read to its end, or has few samples")
     as_often = sum(count == workers for count in counts.values())
-    if as_often < NEARLY_ALL * len(counts) and alone and (message := _each_all(passes, alone)):
+    if as_often < NEARLY_ALL * len(counts) and alone and (message := _each_all(workers, alone)):
         return Verdict(Outcome.WARN, message, findings=(Finding(message, help=HELP),), looked_at=rows)
     if as_often < NEARLY_ALL * len(counts):
         return Verdict(Outcome.PASS, f"{len(counts):,} different samples of {rows:,} in a pass", looked_at=rows)
@@ -45,28 +46,23 @@ def check(passes: Passes, alone: ReadAlone | None) -> Verdict:
     return Verdict(Outcome.FAIL, message, findings=(Finding(message, help=HELP),), looked_at=rows)
 
 
-def _each_all(passes: Passes, alone: ReadAlone) -> str:
+def _each_all(workers: int, alone: ReadAlone) -> str:
     """Of samples that are augmented, and so never the same twice: workers give as many as one process would by itself,
 
     with the same labels in another order.
     """
-    workers, samples = passes.workers, passes.training.samples
-    if not alone.samples or not NEARLY_ALL <= samples / (workers * alone.samples) <= 2 - NEARLY_ALL:
+    if not alone.samples or not NEARLY_ALL <= alone.together / (workers * alone.samples) <= 2 - NEARLY_ALL:
         return ""
-    for name, field in passes.training.fields.items():
-        shares = [_labels(passes.training.kept[worker::workers], name) for worker in range(workers)]
-        several = len(set(field.labels)) > 1 and len(field.labels) == samples
+    for name in alone.numbers[0]:
+        shares = [[n for batch in alone.numbers[one::workers] for n in batch.get(name, ())] for one in range(workers)]
+        several = len(set(shares[0])) > 1
         if several and all(sorted(one) == sorted(shares[0]) and one != shares[0] for one in shares[1:]):
             return (
-                f"each of {workers} workers gives {len(shares[0]):,} samples in a pass, as many as one process that "
-                f"reads the stream alone, and all of them the same `{field.place}`, each in an order of its own: every "
-                f"sample comes {workers} times, augmented anew"
+                f"each of {workers} workers gives {len(shares[0]):,} samples, as many as one process that reads the "
+                f"stream alone, and all of them the same `{part_of('batch', name)}`, each in an order of its own: "
+                f"every sample comes {workers} times, augmented anew"
             )
     return ""
-
-
-def _labels(batches: list[Any], name: str) -> list[float]:
-    return [value for batch in batches for value in dict(leaves(batch))[name].flatten().tolist()]
 
 
 def _alike(digests: list[bytes], workers: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
@@ -12,25 +11,13 @@ from mlcheck.core.plural import plural
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
 from mlcheck.probe.measure.training.short_run import ShortRun
 from mlcheck.probe.measure.validation.answered import Answered, Answers
+from mlcheck.probe.measure.validation.metric_names import COUNTS, MEANS, NAMES, is_plain_accuracy, is_share
 from mlcheck.probe.measure.validation.metric_trials import MetricTrial, MetricTrials
 from mlcheck.probe.measure.validation.printed_metrics import PrintedMetrics
 from mlcheck.probe.measure.validation.printed_text import Printed
 from mlcheck.probe.measure.validation.searched import Searched
 from mlcheck.probe.measure.validation.whole_split import WholeSplit
 
-_PREFIX = r"^(?:val|valid|validation|test|eval|dev)?[_/. ]?"
-_NAMES = {
-    "accuracy": re.compile(_PREFIX + r"(?:acc|accuracy|top1|top_1)$"),
-    "f1": re.compile(_PREFIX + r"(?:f1|f1_score)$"),
-    "precision": re.compile(_PREFIX + r"precision$"),
-    "recall": re.compile(_PREFIX + r"recall$"),
-    "auc": re.compile(_PREFIX + r"(?:auc|auroc|roc_auc)$"),
-}
-_MEANS = re.compile(_PREFIX + r"(?:loss|nll|bce|ce|cross_entropy)$|(?:^|[_\W])(?:mae|mse)(?:$|[_\W])")
-_SHARES = re.compile(r"(^|[_\W])(acc|accuracy|top1|precision|recall|f1|iou|miou|jaccard|dice)($|[_\W])")
-_COUNTS = re.compile(r"(^|[_\W])(sum|count|counts|total|correct)($|[_\W])")
-_PLAIN = re.compile(r"(^|[_\W])(acc|accuracy|top1)($|[_\W])")
-_BY_CLASS = re.compile(r"balanced|macro|mean|class|avg|average")
 CLOSE = 2e-3
 APART = 0.006
 UNEVEN, LEAST = 0.05, 0.98
@@ -52,8 +39,8 @@ def check(
     compared, by = [], searched.metric if searched else ""
     for name in names:
         trials = [trial for trial in seen.trials if name in trial.whole]
-        known = next((kind for kind, pattern in _NAMES.items() if pattern.match(name.lower())), "")
-        shares = known or _is_share(name)
+        known = next((kind for kind, pattern in NAMES.items() if pattern.match(name.lower())), "")
+        shares = known or is_share(name)
         fault = _not_finite(name, trials, seen.at_once) or (shares and _doubles(name, trials, seen.summed))
         fault = fault or (shares and not seen.at_once and _not_finite_later(name, run))
         fault = fault or (known and _not_as_named(name, known, trials)) or _not_a_share(name, answered)
@@ -180,15 +167,15 @@ def _not_finite_later(name: str, run: ShortRun | None) -> Finding | None:
     )
 
 
-def _doubles(name: str, trials: list[MetricTrial], summed: bool) -> Finding | None:
-    """A share does not change when every sample is there twice."""
+def _doubles(name: str, trials: list[MetricTrial], summed: bool, power: float = 1.0) -> Finding | None:
+    """A share does not change when every sample is there twice; the root of a sum grows with the root of two."""
     tried = [trial for trial in trials if trial.whole[name] and name in trial.twice]
-    if summed or not tried or not all(abs(t.twice[name] / t.whole[name] - 2) < CLOSE for t in tried):
+    if summed or not tried or not all(abs(t.twice[name] / t.whole[name] - 2**power) < CLOSE for t in tried):
         return None
-    one = tried[0]
+    one, root = tried[0], "" if power == 1 else ", as the root of a sum does"
     return Finding(
         f"{name} depends on the batch size: {one.whole[name]:.4g} on {plural(one.samples, 'sample')}, "
-        f"{one.twice[name]:.4g} when each of them is in the batch twice",
+        f"{one.twice[name]:.4g} when each of them is in the batch twice{root}",
         help="divide by the number of samples in this batch, not by a fixed one: the last batch is smaller",
         numbers={"whole": one.whole[name], "twice": one.twice[name]},
     )
@@ -211,16 +198,12 @@ def _not_as_named(name: str, known: str, trials: list[MetricTrial]) -> Finding |
     )
 
 
-def _is_share(name: str) -> bool:
-    return bool(_SHARES.search(name.lower())) and not _COUNTS.search(name.lower())
-
-
 def _not_a_share(name: str, answered: Answered | None) -> Finding | None:
     """A share of right answers is 1 where all are right, and less where all are wrong, if it goes by them at all."""
     batches = answered.batches if answered else ()
     judged = [one for one in batches if name in one.wrong and any(name in right for right in one.right)]
     judged = [one for one in judged if abs(one.at_best(name) - one.wrong[name]) > APART]
-    if not _is_share(name) or not judged or not all(_is_off(name, one) for one in judged):
+    if not is_share(name) or not judged or not all(_is_off(name, one) for one in judged):
         return None
     one = judged[0]
     return Finding(
@@ -234,21 +217,23 @@ def _not_a_share(name: str, answered: Answered | None) -> Finding | None:
 def _is_off(name: str, one: Answers) -> bool:
     """Where a class is missing from the labels, an average over classes may stay below 1; an accuracy is none."""
     best = one.at_best(name)
-    plain = one.complete or bool(_PLAIN.search(name.lower()) and not _BY_CLASS.search(name.lower()))
+    plain = one.complete or is_plain_accuracy(name)
     return best <= one.wrong[name] or (plain and min(abs(best - 1), abs(best / 100 - 1)) > 1 - LEAST)
 
 
 def _sums(name: str, trials: list[MetricTrial], summed: bool, first: FirstLoss | None, by: str) -> Finding | None:
     """A mean by its name, or what the search goes by, that grows with the batch where the training loss is a mean."""
     as_in_training = first is not None and first.tiled is not None and abs(first.tiled - 1) < CLOSE
-    judged = _MEANS.search(name.lower()) or (by == name and not _COUNTS.search(name.lower()))
-    return _doubles(name, trials, summed) if as_in_training and judged else None
+    a_mean = MEANS.search(name.lower())
+    judged = as_in_training and (a_mean or (by == name and not COUNTS.search(name.lower())))
+    found = _doubles(name, trials, summed) if judged else None
+    return found or (_doubles(name, trials, summed, power=0.5) if judged and a_mean else None)
 
 
 def _divided_twice(name: str, trials: list[MetricTrial], summed: bool, by: str) -> Finding | None:
     """A mean, or what the search goes by, that is half as large when every sample is there twice."""
     tried = [trial for trial in trials if trial.twice.get(name) and not trial.crossed]
-    judged = tried and (_MEANS.search(name.lower()) or by == name)
+    judged = tried and (MEANS.search(name.lower()) or by == name)
     if summed or not judged or not all(abs(t.whole[name] / t.twice[name] - 2) < CLOSE for t in tried):
         return None
     one = tried[0]

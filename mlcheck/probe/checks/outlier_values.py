@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from torch import Tensor
 
 from mlcheck.core.check import Verdict
@@ -9,7 +12,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.data.columns import Columns, columns_of
-from mlcheck.probe.measure.data.passes import Passes
+from mlcheck.probe.measure.data.passes import Pass, Passes
 
 FEW = 200
 TIMES = 100.0
@@ -20,16 +23,29 @@ AGAIN = 3
 
 
 def check(passes: Passes, *, times: float = TIMES) -> Verdict:
-    judged = [columns for columns in columns_of(passes.training, numbers=True).values() if columns.rows >= FEW]
-    if not judged:
+    judged, held_out = _judged(passes.training), _judged(passes.validation)
+    if not judged and not held_out:
         return Verdict(Outcome.SKIP, reason=f"no floating-point input has {FEW} rows")
-    findings = tuple(f for columns in judged if (f := _fault(columns, times) or _apart_from_all(columns, times)))
-    looked = sum(len(columns.share) for columns in judged)
+    findings = tuple(_faults(judged, times)) or tuple(
+        replace(fault, message=f"in validation {fault.message}") for fault in _faults(held_out, times)
+    )
+    looked = sum(len(columns.share) for columns in (*judged, *held_out))
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=looked)
-    furthest = max(float(_times(columns).max()) for columns in judged)
+    furthest = max(float(_times(columns).max()) for columns in (*judged, *held_out))
     told = f"no value lies further from its median than {furthest:.3g} times the distance that 99 % of them keep"
     return Verdict(Outcome.PASS, told, numbers={"furthest": furthest}, looked_at=looked)
+
+
+def _judged(split: Pass | None) -> list[Columns]:
+    found = columns_of(split, numbers=True).values() if split else ()
+    return [columns for columns in found if columns.rows >= FEW]
+
+
+def _faults(judged: list[Columns], times: float) -> Iterator[Finding]:
+    for columns in judged:
+        if fault := _fault(columns, times) or _apart_from_all(columns, times):
+            yield fault
 
 
 def _times(columns: Columns) -> Tensor:

@@ -23,18 +23,19 @@ def check(seen: Resumed) -> Verdict:
     if not seen.causes:
         reason = f"{told}; no single piece of state explains it"
         return Verdict(Outcome.INCONCLUSIVE, summary=told, reason=reason, looked_at=seen.steps)
-    findings = tuple(_finding(lost, seen) for lost in seen.causes)
     if seen.forgotten_after:
-        told = f"{told}; the steps that follow make up for it: {seen.forgotten_after} steps later it has faded"
-    outcome = Outcome.WARN if seen.in_reports_only or seen.forgotten_after else Outcome.FAIL
+        names = ", ".join(f"`{lost.name}`" for lost in seen.causes)
+        told = f"{told}; only {names} is not saved, and the steps that follow make up for it: {seen.forgotten_after}"
+        return Verdict(Outcome.PASS, f"{told} steps later it has faded", looked_at=seen.steps)
+    findings = tuple(_finding(lost, seen) for lost in seen.causes)
+    outcome = Outcome.WARN if seen.in_reports_only else Outcome.FAIL
     return Verdict(outcome, told, findings=findings, looked_at=seen.steps)
 
 
 def _finding(lost: Lost, seen: Resumed) -> Finding:
     now = lost.change.replace(" became ", " is ")
-    until = "for a few steps" if seen.forgotten_after else "until it is put back"
     return Finding(
-        f"the checkpoint lacks state of `{lost.name}`: after a restart {now}, and the run differs {until}",
+        f"the checkpoint lacks state of `{lost.name}`: after a restart {now}, and the run differs until it is put back",
         seen.place,
         help="save it with the checkpoint: a buffer of the model, or a callback's state_dict() and load_state_dict()",
     )

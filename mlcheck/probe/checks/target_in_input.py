@@ -119,6 +119,8 @@ def _spoken(seen: LabelTokens) -> Verdict:
 
 
 def _fault(table: Examples, best: Giveaway, name: str) -> str:
+    if not table.is_one_a_sample(best.column):
+        return ""  # what a sample is a sum of may well tell what is asked of it
     if best.copied:
         return f"the input `{name}` is the target `{table.target}` itself, up to scale"
     if best.ordered and best.without < best.alone - WORSE:
@@ -138,7 +140,7 @@ def _fault(table: Examples, best: Giveaway, name: str) -> str:
             f"the inputs {names}{more} are the label `{table.target}`, one-hot: in all of {len(table.y):,} samples "
             "each has one value for one class and another for all others"
         )
-    if table.part(best.column).is_signal:
+    if table.summarised or table.part(best.column).is_signal:
         return ""  # one line of a spectrum, or one spot of a picture, may be what there is to see
     sure = best.alone >= NEARLY[table.classes] and best.without < best.alone - WORSE
     far = table.classes and 1 - best.alone <= SELDOM and 1 - best.without > max(WORSE, TIMES * (1 - best.alone))

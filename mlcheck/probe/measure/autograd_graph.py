@@ -25,12 +25,18 @@ _SHAPING = (
     "Expand",
     "Unsafe",
     "Alias",
+    "Index",
+    "IndexSelect",
+    "MaskedSelect",
+    "Split",
+    "SplitWithSizes",
+    "Unbind",
 )
 
 
 def last_operation(tensor: torch.Tensor, known: dict[str, str], through: str = "") -> str:
-    """The operation among `known` whose result this is, looking through views, reshapes and casts, and through one
-    operation more; empty if none.
+    """The operation among `known` whose result this is, looking through views, reshapes, casts and choices of
+    rows, and through one operation more; empty if none.
     """
     node = tensor.grad_fn
     while node is not None:

@@ -16,7 +16,7 @@ BESIDE = 0.5
 NEIGHBOUR = 10
 GAP = 3.0
 MOST = 0.6
-FEW = 100
+FEW, FEW_ASKED = 100, 40
 FEW_DIMENSIONS = 5.0
 MOST_ASKED = 4000
 BULK = 0.99
@@ -48,7 +48,9 @@ def near_pairs(training: Split, validation: Split) -> Near | None:
     """None where samples have no sketch of one length, or are too few."""
     known, places = _table(training)
     asked, asked_places = _table(validation)
-    if known is None or asked is None or known.shape[1] != asked.shape[1] or min(len(known), len(asked)) < FEW:
+    if known is None or asked is None or len(known) < FEW or len(asked) < FEW_ASKED:
+        return None
+    if known.shape[1] != asked.shape[1]:
         return None
     pictures = any(channels_first(sample) is not None for sample in training.kept.values())
     spread = _spread(known)

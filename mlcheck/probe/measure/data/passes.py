@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from torch.utils.data import IterableDataset, WeightedRandomSampler
 
 from mlcheck.probe.measure.data.other_orders import shuffled_elsewhere
 from mlcheck.probe.measure.data.sample_tensors import digest
+from mlcheck.probe.measure.data.summarised import samples_of
 from mlcheck.probe.measure.drive import Clock
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.names import part_of
@@ -154,8 +154,7 @@ def _walk(batches: Any, seconds: float) -> Pass:
         batch = on_host(given)
         tensors = list(leaves(batch))
         found.digests.append(digest([tensor for _, tensor in tensors]))
-        sizes = Counter(tensor.shape[0] for _, tensor in tensors if tensor.ndim)
-        found.last_size = sizes.most_common(1)[0][0] if sizes else 1
+        found.last_size = samples_of([tensor for _, tensor in tensors])
         found.samples += found.last_size
         for name, tensor in tensors:
             known = found.fields.setdefault(name, Field(name, str(tensor.dtype), tuple(tensor.shape)))

@@ -1,7 +1,8 @@
 """Whether pictures read smoother in another order of their numbers: as height x width x channels.
 
 In a picture neighbours resemble each other. Where `reshape` or `view` stood in for `permute`, the rows of a channel are
-made of all channels in turn, and neighbours resemble each other in the old order only.
+made of all channels in turn, and neighbours resemble each other in the old order only. A flip that follows is undone
+first.
 """
 
 from __future__ import annotations
@@ -36,8 +37,10 @@ def pixel_order(batches: list[Tensor]) -> PixelOrder | None:
     pictures = torch.cat(batches).double().nan_to_num(0.0, 0.0, 0.0) if channels in (2, 3, 4) else torch.empty(0)
     if len(pictures) < FEW_SAMPLES or min(height, width) < FEW_PIXELS:
         return None
-    again = pictures.reshape(-1, height, width, channels).movedim(3, 1)
-    given, interleaved = _roughness(pictures), _roughness(again)
+    given = _roughness(pictures)
+    flipped = [pictures.flip(dims) for dims in ((), (3,), (2,), (2, 3))]  # as an augmentation may have left them
+    orders = [one.reshape(-1, height, width, channels).movedim(3, 1) for one in flipped]
+    interleaved = torch.stack([_roughness(one) for one in orders]).amin(0)
     varied = given.isfinite() & interleaved.isfinite()
     if int(varied.sum()) < FEW_SAMPLES:
         return None

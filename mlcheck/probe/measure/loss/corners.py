@@ -16,7 +16,9 @@ from mlcheck.probe.measure.tree import leaves
 SUBTRACTIONS = {torch.sub, torch.subtract, Tensor.sub, Tensor.subtract, Tensor.__sub__}
 LARGER = {torch.max, torch.maximum, Tensor.max, Tensor.maximum}
 SMALLER = {torch.min, torch.minimum, Tensor.min, Tensor.minimum}
-_MOVES = {Tensor.to, Tensor.cuda, Tensor.float, Tensor.double}
+_MOVES = {Tensor.to, Tensor.cuda, Tensor.float, Tensor.double, Tensor.clone, Tensor.contiguous}
+_JOINS = {torch.cat, torch.concat, torch.concatenate, torch.stack, torch.vstack}
+_CHOICES = {Tensor.__getitem__, torch.index_select, Tensor.index_select}
 _BOX = re.compile(r"box", re.IGNORECASE)
 NUMBERS = 4
 
@@ -56,8 +58,7 @@ class Corners:
                 self._names[leaf.untyped_storage().data_ptr()] = name
 
     def see(self, func: Any, tensors: list[Tensor], result: Tensor) -> None:
-        if func in _MOVES:
-            self._follow(tensors[0], result)
+        self._follow(func, tensors, result)
         if len(tensors) != 2 or func not in SUBTRACTIONS | LARGER | SMALLER:
             return
         if func not in SUBTRACTIONS:
@@ -72,12 +73,14 @@ class Corners:
             boxes = sides.numel() // (sides.shape[-1] if sides.stride()[-1:] == (1,) and sides.ndim > 1 else 1)
             self._sides.append(Sides(name, boxes, int((sides < 0).sum()), user_location()))
 
-    def _follow(self, tensor: Tensor, moved: Tensor) -> None:
-        """Boxes on another device, or of another type, are still those boxes."""
-        name = self._names.get(tensor.untyped_storage().data_ptr(), "")
-        if name and tensor.shape[-1:] == (NUMBERS,):
-            self._names[moved.untyped_storage().data_ptr()] = name
-            self._moved.append(moved)
+    def _follow(self, func: Any, tensors: list[Tensor], result: Tensor) -> None:
+        """Boxes on another device, of another type, some of them, and those of several pictures are still boxes."""
+        boxes = tensors if func in _JOINS else tensors[:1]
+        names = [self._names.get(each.untyped_storage().data_ptr(), "") for each in boxes]
+        kept = func in _MOVES | _JOINS or (func in _CHOICES and _chooses_rows(tensors, result))
+        if kept and names and all(names) and all(each.shape[-1:] == (NUMBERS,) for each in (*boxes, result)):
+            self._names[result.untyped_storage().data_ptr()] = names[0]
+            self._moved.append(result)
 
     def _part(self, tensor: Tensor) -> tuple[str, int]:
         """Of which boxes it holds some numbers, and from which on; no name for anything else."""
@@ -91,3 +94,8 @@ class Corners:
             if whole or any(stride % NUMBERS for stride in rows)
             else (name, int(tensor.storage_offset()) % NUMBERS)
         )
+
+
+def _chooses_rows(tensors: list[Tensor], result: Tensor) -> bool:
+    """Whether whole rows were picked, by a mask or by their numbers; picked columns are no corners in their order."""
+    return len(tensors) == 2 and torch.equal(tensors[0][tensors[1]], result)

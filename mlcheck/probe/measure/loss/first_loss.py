@@ -32,6 +32,7 @@ DRAWS = 6
 class LossFact:
     """One loss that feeds a backward pass. `value` and `ignorant` are means over what is predicted.
 
+    Both are also means over the calls at one place, of which a loop over tasks makes many, of data of any size.
     `ignorant` is what a prediction without any knowledge costs (all logits 0, all outputs 0). `pull` is the
     derivative of what backward is called on with respect to this loss: negative where it is maximised.
     `reduction` is the loss's own: `none` where it is one number an element, which the program weighs itself.
@@ -136,7 +137,6 @@ class FirstLoss:
 def _fact(call: LossCall, pull: float | None, samples: int, scenes: list[LossScene], alone: int) -> LossFact:
     here = call.kind, call.place
     alike = [other for scene in scenes for other, _ in scene.seen if (other.kind, other.place) == here]
-    values = [_value(other) for other in alike]
     floating = call.target.is_floating_point()
     target = call.target.double()
     low, high = REACHED.get(call.bounded_by, (-math.inf, math.inf))
@@ -146,8 +146,8 @@ def _fact(call: LossCall, pull: float | None, samples: int, scenes: list[LossSce
         made_by=call.bounded_by,
         input_shape=tuple(call.input.shape),
         target_shape=tuple(call.target.shape),
-        value=sum(values) / len(values),
-        ignorant=_ignorant(call),
+        value=mean(map(_value, alike)),
+        ignorant=mean(map(_ignorant, alike)),
         floors=floors(call, samples),
         pull=pull,
         weighted=call.options.get("weight") is not None or call.options.get("pos_weight") is not None,

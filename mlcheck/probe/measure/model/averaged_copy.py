@@ -5,6 +5,7 @@ A copy is found by its tensors: those of the user's objects that have the names 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock, repeated_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.model.following import Copy, Follow
+from mlcheck.probe.measure.program_text import names_after_construction, program_text
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import cells_of
@@ -26,6 +28,8 @@ from mlcheck.trial.trial import Trial
 _STEPS, _MORE_STEPS = 6, 24
 _MORE_SECONDS = 3.0
 _SEED = 5
+_WORDS = "load|set|copy|deep|lerp|mul|add|update|sync|swap|average|polyak|soft|hard|track|refresh|follow|ema|_?foreach"
+_WRITES = re.compile(rf"({_WORDS})(_.*|copy)?|.*_update|data")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class AveragedCopies:
 
     `aliases` are attributes that hold the model's own weights, all of them, in a module, `shallow` those of them that
     copy.copy made: another module, with the very parts of the model.
+    `settled` says that no function but `__init__` names anything that writes weights, such as `load_state_dict`.
     `straight` says that a framework evaluates right after steps, with nothing of the user's in between.
     """
 
@@ -46,6 +51,7 @@ class AveragedCopies:
     place: Location
     aliases: tuple[str, ...] = ()
     shallow: tuple[str, ...] = ()
+    settled: bool = False
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -58,7 +64,7 @@ class AveragedCopies:
         seed_all(_SEED)
         clock, more, steps = Clock(seconds / 2), Clock(min(_MORE_SECONDS, seconds / 2)), 0
         for batch in repeated_batches(trial):
-            with _after_each_update(follows):
+            with _after_each_update(follows), _called(trial, follows, taught=True):
                 trial.train_step(copied(batch), steps)
             steps += 1
             tensors = _tensors(trial)
@@ -69,7 +75,12 @@ class AveragedCopies:
                 break
         _evaluate(trial, follows)
         told = tuple(follow.told() for follow in follows)
-        return cls(told, steps, trial.saved is not None, Location(*trial.entry), aliases, shallow)
+        return cls(told, steps, trial.saved is not None, Location(*trial.entry), aliases, shallow, _is_settled(trial))
+
+
+def _is_settled(trial: Trial) -> bool:
+    names = names_after_construction(program_text(trial))
+    return names is not None and not any(map(_WRITES.fullmatch, names))
 
 
 @contextmanager
@@ -85,6 +96,17 @@ def _after_each_update(follows: list[Follow]) -> Iterator[None]:
         yield
     finally:
         handle.remove()
+
+
+@contextmanager
+def _called(trial: Trial, follows: list[Follow], taught: bool = False) -> Iterator[None]:
+    """Within, it is noted which copies are called."""
+    hooks = [hook for follow in follows for hook in follow.watch(trial.objects, taught)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def _tensors(trial: Trial) -> dict[str, Tensor]:
@@ -137,12 +159,8 @@ def _evaluate(trial: Trial, follows: list[Follow]) -> None:
     batch = next(iter(trial.validation_batches()), None)
     if batch is None:
         return
-    hooks = [hook for follow in follows for hook in follow.watch(trial.objects)]
-    try:
+    with _called(trial, follows):
         trial.evaluate_step(copied(batch))
-    finally:
-        for hook in hooks:
-            hook.remove()
     tensors = _tensors(trial)
     for follow in follows:
         follow.evaluated(tensors)

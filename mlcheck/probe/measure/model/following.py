@@ -32,7 +32,8 @@ class Copy:
     does so in evaluation mode, in which batch norm uses what it has stored. `left` is, for each training step, the
     part of the optimizer's step that remains where the program then draws the model back towards the copy;
     `overwritten` says that the model was the copy, bit for bit, after each of them.
-    `begins_alike` says that weights of more than one value were the model's when it was first looked at.
+    `taught` says that a training step calls the copy, `begins_alike` that weights of more than one value were the
+    model's when it was first looked at.
     `parts` is, for each of the steps that moved it, what its own part and the model's add up to (nan: no such sum);
     `read_as_kept` says that evaluation calls the copy with the weights that the steps left in it.
     """
@@ -49,6 +50,7 @@ class Copy:
     left: list[float] = field(default_factory=list)
     overwritten: bool = True
     read: bool = False
+    taught: bool = False
     reads_statistics: bool = False
     read_as_kept: bool = False
     begins_alike: bool = True
@@ -122,8 +124,8 @@ class Follow:
         self._seen.left.append(left if residual < _FITS else 1.0)
         return updated
 
-    def watch(self, objects: Iterable[object]) -> list[RemovableHandle]:
-        """Hooks on the copy's modules, where it is a module: whether evaluation calls it, and how."""
+    def watch(self, objects: Iterable[object], taught: bool = False) -> list[RemovableHandle]:
+        """Hooks on the copy's modules, where it is a module: whether evaluation or training calls it, and how."""
         first = self._copy[self._weights[0]]
         live = {id(module) for module in self._model.modules()}
         owners = [
@@ -134,6 +136,9 @@ class Follow:
         ]
 
         def called(module: nn.Module, _inputs: object) -> None:
+            self._seen.taught |= taught
+            if taught:
+                return
             self._seen.read = True
             self._seen.reads_statistics |= not module.training
             self._seen.read_as_kept |= any(_same(weight, first) for weight in module.parameters(recurse=False))

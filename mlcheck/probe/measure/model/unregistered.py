@@ -10,6 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from mlcheck.probe.measure.autograd_graph import graph_nodes
+from mlcheck.probe.measure.modules import ModelCall
+from mlcheck.probe.measure.tree import leaves
 from mlcheck.trial.trial import Trial
 
 
@@ -58,14 +61,30 @@ class Leaves:
             self._leaves[id(leaf)] = leaf
             self.met[id(leaf)] += 1
 
-    def outside(self, known: Collection[int], trial: Trial) -> list[torch.Tensor]:
-        """Parameters that are not `known`, and plain tensors that a model keeps, asks gradients for and never moves."""
-        others = [leaf for key, leaf in self._leaves.items() if key not in known]
-        return [leaf for leaf in others if isinstance(leaf, nn.Parameter) or self._is_left(leaf, trial)]
+    def outside(self, known: Collection[int], given: Collection[int], trial: Trial) -> list[torch.Tensor]:
+        """Parameters that are not `known`, and plain tensors that ask for gradients and that nothing ever moves.
 
-    def _is_left(self, leaf: torch.Tensor, trial: Trial) -> bool:
+        These a model keeps, or the program holds beside it; what is `given` to a model is a point in its space, where
+        the loss wants a slope.
+        """
+        others = [leaf for key, leaf in self._leaves.items() if key not in known]
+        return [leaf for leaf in others if isinstance(leaf, nn.Parameter) or self._is_left(leaf, given, trial)]
+
+    def _is_left(self, leaf: torch.Tensor, given: Collection[int], trial: Trial) -> bool:
         again = self.met[id(leaf)] > 1 and torch.equal(leaf.detach(), self._first[id(leaf)])
-        return again and bool(where_kept(leaf, trial))
+        if not again:
+            return False
+        return bool(where_kept(leaf, trial) or (id(leaf) not in given and where_held(leaf, trial)))
+
+
+def leaves_given(calls: Iterable[ModelCall]) -> set[int]:
+    """The leaves that were arguments of models, or that these were made of."""
+    found: set[int] = set()
+    for call in calls:
+        for _, tensor in leaves([*call.args, *call.kwargs.values()]):
+            made_of = [getattr(node, "variable", None) for node in graph_nodes(tensor)] if tensor.grad_fn else [tensor]
+            found |= {id(leaf) for leaf in made_of if leaf is not None}
+    return found
 
 
 def made_anew(met: list[tuple[torch.Tensor, int]], backwards: int, ran: Iterable[nn.Module]) -> Fleeting | None:

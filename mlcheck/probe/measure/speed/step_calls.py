@@ -3,8 +3,8 @@
 On a machine without a device the calls are counted that would wait on one: those that turn a tensor of the step's
 own into a Python number, an array, a CPU tensor, text, or a size that depends on its values. A tensor is of the
 step's own when it comes from the model's parameters or from the batch; what an optimizer counts on the CPU is not. What
-a framework reads in its own loop, or torch in its optimizers, averages and packed sequences, is not the user's to mend
-and does not count.
+a framework reads in its own loop, or torch in its optimizers, averages and packed sequences and for what it validates
+of distributions, is not the user's to mend and does not count.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ _READS: dict[Any, str] = {
 _TO_CPU = re.compile(r"""\.to\((device=)?(torch\.device\()?["']cpu["']""")
 _TORCH = str(Path(torch.__file__).parent)
 _PACKED = (torch.nn.utils.rnn.__file__, torch.nn.modules.rnn.__file__)  # their lengths are on the CPU by contract
-_BY_THEMSELVES = (str(Path(torch.optim.__file__).parent), *_PACKED)
+_FOLDERS = tuple(str(Path(_TORCH) / name) for name in ("optim", "distributions"))
+_BY_THEMSELVES = (*_FOLDERS, *_PACKED)
 _REPEATS = (torch.repeat_interleave, _T.repeat_interleave)
 
 

@@ -13,7 +13,7 @@ from mlcheck.probe.measure.autograd_graph import graph_nodes
 from mlcheck.probe.measure.drive import Clock, first_batches, length_of, repeated_batches
 from mlcheck.probe.measure.loss.losses import LossCall, LossWatch
 from mlcheck.probe.measure.measurement import Reach
-from mlcheck.probe.measure.model.unregistered import Fleeting, Leaves, Stray, followers, made_anew
+from mlcheck.probe.measure.model.unregistered import Fleeting, Leaves, Stray, followers, leaves_given, made_anew
 from mlcheck.probe.measure.modules import ModuleWatch, Names
 from mlcheck.probe.measure.training.gradients import GradientWatch, named_parameters
 from mlcheck.probe.measure.training.holders import all_optimizers, holders
@@ -230,7 +230,8 @@ class _Run:
         groups = [g for optimizer in all_optimizers(self.trial, self.watch).values() for g in optimizer.param_groups]
         known = {*self.watch.traces, *self.late, *(id(p) for group in groups for p in group["params"])}
         called = {call.module for call in self.modules.calls}
-        return self._leaves.outside({*known, *followers(called, self.trial, self._before)}, self.trial)
+        followed = followers(called, self.trial, self._before)
+        return self._leaves.outside({*known, *followed}, leaves_given(self.modules.calls), self.trial)
 
     def strays(self) -> dict[str, int]:
         owned = {id(p) for p in self.registered}

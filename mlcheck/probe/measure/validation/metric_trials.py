@@ -141,9 +141,10 @@ def _references(
     """What the usual metrics are for the one model call's scores and the batch's one class label a sample."""
     labels = [t for _, t in leaves(batch) if t.ndim == 1 and len(t) == size and not t.is_complex()]
     labels = [t for t in labels if bool((t == t.long()).all()) and not bool((t < 0).any())]
-    if len(calls) != 1 or len(labels) != 1 or not isinstance(calls[0].output, Tensor):
+    output = _scores_in(calls[0].output, size, scored) if len(calls) == 1 else None
+    if len(labels) != 1 or output is None:
         return {}
-    scores, truth = calls[0].output.detach().double().cpu(), labels[0].long().cpu()
+    scores, truth = output.detach().double().cpu(), labels[0].long().cpu()
     truth = truth if order is None else truth[order]
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
@@ -158,6 +159,14 @@ def _references(
     if scores.shape[1] > int(truth.max()) + 1 and scores.shape[1] not in scored:
         return {}
     return _named(scores.argmax(1), truth, scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else None)
+
+
+def _scores_in(output: Any, size: int, scored: frozenset[int]) -> Tensor | None:
+    """What a model says, where it is one tensor; of several the one that a cross-entropy is seen to use as scores."""
+    if isinstance(output, Tensor):
+        return output
+    told = [t for _, t in leaves(output) if t.ndim == 2 and len(t) == size and t.shape[1] in scored]
+    return told[0] if len(told) == 1 else None
 
 
 def _named(predicted: Tensor, truth: Tensor, ranking: Tensor | None) -> dict[str, dict[str, float]]:

@@ -1,0 +1,28 @@
+"""What the name of a metric says it is: a share of samples, a mean over them, a count."""
+
+from __future__ import annotations
+
+import re
+
+_PREFIX = r"^(?:val|valid|validation|test|eval|dev)?[_/. ]?"
+NAMES = {
+    "accuracy": re.compile(_PREFIX + r"(?:acc|accuracy|top1|top_1)$"),
+    "f1": re.compile(_PREFIX + r"(?:f1|f1_score)$"),
+    "precision": re.compile(_PREFIX + r"precision$"),
+    "recall": re.compile(_PREFIX + r"recall$"),
+    "auc": re.compile(_PREFIX + r"(?:auc|auroc|roc_auc)$"),
+}
+MEANS = re.compile(_PREFIX + r"(?:loss|nll|bce|ce|cross_entropy)$|(?:^|[_\W])(?:mae|mse|rmse)(?:$|[_\W])")
+_SHARES = re.compile(r"(^|[_\W])(acc|accuracy|top1|precision|recall|f1|iou|miou|jaccard|dice)($|[_\W])")
+COUNTS = re.compile(r"(^|[_\W])(sum|count|counts|total|correct)($|[_\W])")
+_PLAIN = re.compile(r"(^|[_\W])(acc|accuracy|top1)($|[_\W])")
+_BY_CLASS = re.compile(r"balanced|macro|mean|class|avg|average")
+
+
+def is_share(name: str) -> bool:
+    return bool(_SHARES.search(name.lower())) and not COUNTS.search(name.lower())
+
+
+def is_plain_accuracy(name: str) -> bool:
+    """Not one that is averaged over classes."""
+    return bool(_PLAIN.search(name.lower()) and not _BY_CLASS.search(name.lower()))
