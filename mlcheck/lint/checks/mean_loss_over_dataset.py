@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Loss
-from mlcheck.lint.nodes import is_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.evaluation.adding_up import DATA_SETS, added_up, stretch_of, sum_name
@@ -208,8 +208,10 @@ def _by_hundred(node: ast.BinOp) -> bool:
 
 
 def _is_batch_count(node: ast.expr) -> bool:
-    """`len(val_loader)`."""
+    """`len(val_loader)`, `len(loaders["val"])`."""
     if not (isinstance(node, ast.Call) and is_name(node.func, "len") and node.args):
         return False
-    last = ast.unparse(node.args[0]).rpartition(".")[2].lower()
-    return last.endswith(("loader", "_dl", "dataloader", "batches"))
+    over = node.args[0]
+    if isinstance(over, ast.Subscript):
+        return last_name(over.value).lower().endswith("loaders")
+    return last_name(over).lower().endswith(("loader", "_dl", "dataloader", "batches"))

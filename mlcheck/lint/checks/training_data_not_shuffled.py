@@ -150,8 +150,10 @@ def _is_in_table(loader: Loader) -> bool:
     Or the data is made there: `DataLoader(Pictures(root, split))`.
     """
     call = loader.call
-    given = ("shuffle", 2), ("sampler", 3), ("batch_sampler", 4)
+    given = ("sampler", 3), ("batch_sampler", 4)
     if any(call.argument(name, position) is not None for name, position in given):
+        return False
+    if call.constant("shuffle", 2, False) is not False:
         return False
     if loader.key:
         return loader.key == "train" and not loader.trained and loader.kind == "map" and _trains_by_key(call)

@@ -100,7 +100,7 @@ def item_in(file: File, node: ast.expr, context: Context, key: str) -> ast.expr 
     if isinstance(found, ast.Call) and file.resolve(found.func, where) == "builtins.dict" and not found.args:
         given = {keyword.arg: keyword.value for keyword in found.keywords}
         return OPEN if None in given else given.get(key)
-    if isinstance(found, ast.DictComp) and (keys := keys_of(found)):
+    if isinstance(found, ast.DictComp) and (keys := keys_of(file, found, where)):
         return file.sites.once_of(value_for, entry_of(found, key)) if key in keys else None
     if not isinstance(found, ast.Dict):
         return OPEN
@@ -119,7 +119,7 @@ def _filled_in(file: File, node: ast.Name, context: Context, key: str) -> ast.ex
     begun = (isinstance(made, ast.Dict) and not made.keys) or ast.unparse(made) == "dict()"
     changes = [each for each in file.walk.mutations.get(node.id, ()) if file.bindings(node.id, each[1]) is bindings]
     if begun and len(changes) == 1 and isinstance(changes[0][0], ast.Subscript):
-        entry = entry_of_loop(changes[0][0], changes[0][1].node, key)
+        entry = entry_of_loop(file, changes[0][0], changes[0][1], key)
         return file.sites.once_of(value_for, entry) if entry is not None else OPEN
     return OPEN
 

@@ -10,7 +10,11 @@ from mlcheck.core.dataclasses import replace
 from mlcheck.lint.nodes import is_name, walk
 
 if TYPE_CHECKING:
+    from mlcheck.lint.sites.file import File
     from mlcheck.lint.sites.model import Call
+    from mlcheck.lint.sites.scopes import Context
+
+_DEPTH = 4
 
 
 class _Turns(NamedTuple):
@@ -21,10 +25,10 @@ class _Turns(NamedTuple):
     over: ast.expr
 
 
-def keys_of(made: ast.DictComp) -> list[str]:
+def keys_of(file: File, made: ast.DictComp, context: Context) -> list[str]:
     """The keys, where all of them are words that the comprehension goes through; none where they are not known."""
     turns = _of_comprehension(made)
-    return _words(turns.over) if turns is not None else []
+    return _words(file, turns.over, context) if turns is not None else []
 
 
 def entry_of(made: ast.DictComp, key: str) -> tuple[ast.expr, str, str]:
@@ -33,10 +37,10 @@ def entry_of(made: ast.DictComp, key: str) -> tuple[ast.expr, str, str]:
     return made.value, made.key.id, key
 
 
-def entry_of_loop(filled: ast.Subscript, loop: ast.AST, key: str) -> tuple[ast.expr, str, str] | None:
+def entry_of_loop(file: File, filled: ast.Subscript, loop: Context, key: str) -> tuple[ast.expr, str, str] | None:
     """The same for `filled = ...`, straight in a loop over words; None where the key is not among those."""
-    for line, turns in _of_loop(loop) if isinstance(loop, ast.For) else ():
-        if line.targets[0] is filled and key in _words(turns.over):
+    for line, turns in _of_loop(loop.node) if isinstance(loop.node, ast.For) else ():
+        if line.targets[0] is filled and key in _words(file, turns.over, loop):
             return turns.made, turns.name, key
     return None
 
@@ -63,8 +67,18 @@ def _of_loop(loop: ast.For) -> list[tuple[ast.Assign, _Turns]]:
     ]
 
 
-def _words(over: ast.expr) -> list[str]:
-    parts = over.elts if isinstance(over, ast.List | ast.Tuple) else []
+def _words(file: File, over: ast.expr, context: Context, depth: int = _DEPTH) -> list[str]:
+    """`["train", "val"]`, also under a name; the keys of a dictionary that is written out or made for such words."""
+    if isinstance(over, ast.Call) and isinstance(over.func, ast.Attribute) and over.func.attr == "keys":
+        over = over.func.value
+    if isinstance(over, ast.Name | ast.Attribute) and depth:
+        if isinstance(over, ast.Name) and file.is_mutated(over.id, context):
+            return []
+        found, where = file.value(over, context)
+        return _words(file, found, where, depth - 1) if found is not over else []
+    if isinstance(over, ast.DictComp) and (turns := _of_comprehension(over)) is not None:
+        return _words(file, turns.over, context, depth - 1) if depth else []
+    parts = over.elts if isinstance(over, ast.List | ast.Tuple) else over.keys if isinstance(over, ast.Dict) else []
     words = [each.value for each in parts if isinstance(each, ast.Constant) and isinstance(each.value, str)]
     return words if len(words) == len(parts) else []
 
@@ -93,7 +107,7 @@ def for_each_key(call: Call) -> list[tuple[str, Call]]:
     elif call.context.kind == "loop" and isinstance(around, ast.For):
         found = [turns for _, turns in _of_loop(around)]
     for turns in found:
-        if turns.made is call.node and (keys := _words(turns.over)):
+        if turns.made is call.node and (keys := _words(call.file, turns.over, call.context)):
             made = ((key, call.file.sites.once_of(value_for, (turns.made, turns.name, key))) for key in keys)
             return [(key, replace(call, node=node)) for key, node in made if isinstance(node, ast.Call)]
     return [("", call)]
