@@ -107,8 +107,8 @@ def sketches(file: File, defined: Set[str]) -> dict[ast.AST, Sketch]:
                 if handed:
                     sketch.calls.update(handed)
                     sketch.hands_on = True
-    for value, context in file.walk.returned:
-        given = _given_back(file, value, defined)
+    for answer, context in file.walk.returned:
+        given = _given_back(file, answer, defined)
         for sketch in _around(context, found, around) if given else ():
             sketch.calls |= given
             sketch.telling = True

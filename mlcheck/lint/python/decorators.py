@@ -7,6 +7,7 @@ import ast
 from mlcheck.lint.facts import Place
 from mlcheck.lint.interpret.frames import Frame, Sink
 from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.pytorch import grad_modes
 from mlcheck.lint.values import Class, External, Function, Object, Partial, Value
@@ -45,10 +46,19 @@ def _decorate(m: Machine, decorator: Value, function: Value, node: ast.expr, own
         made = m.call(decorator, [plain], {}, node)
         if bound is not None and isinstance(made, Function):
             return Partial(made, (bound,), {}) if made.bound is None else made
-        return made if isinstance(made, Function | Partial | Object) else function
+        if isinstance(made, Function | Partial | Object):
+            return made
+        return _with_grad(function, "unknown", m.place(node)) if _speaks_of_gradients(decorator) else function
     if isinstance(function, Function) and not _leaves_gradients(m, node):
         return Function(function.info, function.scope, function.bound, "unknown", function.place, function.static)
     return function
+
+
+def _speaks_of_gradients(decorator: Function | Partial) -> bool:
+    """`return (torch.inference_mode if NEW else torch.no_grad)()(function)`, in a decorator of the project's own."""
+    if isinstance(decorator, Partial):
+        return isinstance(decorator.function, Function | Partial) and _speaks_of_gradients(decorator.function)
+    return any(_may_switch(name) for name in map(last_name, walk(decorator.info.node)))
 
 
 def _leaves_gradients(m: Machine, node: ast.expr) -> bool:

@@ -106,7 +106,8 @@ def _is_list(node: ast.expr, method: Function, name: str) -> bool:
         if isinstance(node.slice, ast.Slice):
             return False
         node = node.value
-    return is_attribute(node, method.receiver, name) and isinstance(node.ctx, ast.Load)
+    is_read = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+    return is_read and is_attribute(node, method.receiver, name)
 
 
 def _fillings(family: list[Class], step: str, name: str) -> Iterator[Place]:
