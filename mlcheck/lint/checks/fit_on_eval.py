@@ -8,6 +8,8 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, dotted, is_name, last_name, loads, walk
 from mlcheck.lint.sites import Call, Class, Sites
 from mlcheck.lint.sites.data.cutting import cut_in_two, kept_rows
+from mlcheck.lint.sites.data.fitted_in_helper import fitted_in_helpers
+from mlcheck.lint.sites.data.fitted_whole import split_of_fitted
 from mlcheck.lint.sites.data.folds import held_out_by_fold, rehearsed
 from mlcheck.lint.sites.data.learning import COUNTERS, fitted, of_origin, taken_behind, target_by_group, targets
 from mlcheck.lint.sites.data.lineage import Passed, lineage
@@ -16,7 +18,7 @@ from mlcheck.lint.sites.data.own_scale import own_scales
 from mlcheck.lint.sites.data.scaled_in_helper import scaled_in_helpers
 from mlcheck.lint.sites.data.splitting import splits_of_rows
 from mlcheck.lint.sites.guards import own_attribute
-from mlcheck.lint.sites.latest import latest, source
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.values import split_of_name
@@ -26,7 +28,6 @@ _RETURNING = ("fit_transform", "fit_resample")
 _FITS = ("fit", "fit_transform", "partial_fit", "adapt")
 _JOINS = ("concatenate", "concat", "vstack", "append", "cat")
 _AS_ARRAY = ("toarray", "todense", "astype", "tocsr", "copy")
-_TEST = "sklearn.model_selection.train_test_split"
 _SEEN = {
     "": "the training data has seen the test data",
     "The samples are multiplied": "the held-out data has copies of training samples",
@@ -37,7 +38,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     fits = list(_fits(facts.sites))
     facts.sites.seen["call that fits"] = len(fits)
     yield from _learned_before(facts.sites)
-    for own in (*own_scales(facts.sites), *scaled_in_helpers(facts.sites)):
+    for own in (*own_scales(facts.sites), *scaled_in_helpers(facts.sites), *fitted_in_helpers(facts.sites)):
         yield Finding(
             f"`{own.name}` is scaled by its own statistics, not by those of the training data",
             own.place.location,
@@ -71,9 +72,10 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="fit on the training part, and call `transform` on the rest",
                 related=(call.file.place(cut, call.context).location,),
             )
-        elif (split := _split_itself(call)) is not None:
+        elif (split := split_of_fitted(call)) is not None:
+            when = "before the split" if call.node.lineno < split.node.lineno else "beneath the split"
             yield Finding(
-                f"`{kind}` is fitted on all data before the split: it has seen what is held out",
+                f"`{kind}` is fitted on all data {when}: it has seen what is held out",
                 call.place.location,
                 help="split first; fit on the training part, and call `transform` on the rest",
                 related=(split.place.location,),
@@ -234,21 +236,3 @@ def _name(node: ast.expr) -> str:
             node = node.func.value
         else:
             return ""
-
-
-def _split_itself(fit: Call) -> Call | None:
-    """The call beneath that splits the very data it was fitted on, where what was fitted is used on the parts."""
-    data, owner = fit.node.args[0], fit.node.func
-    if not isinstance(data, ast.Name) or not isinstance(owner, ast.Attribute):
-        return None
-    names = [*fit.file.names_given(fit.node), *([owner.value.id] if isinstance(owner.value, ast.Name) else [])]
-    held = latest(fit.file, data, fit.context)
-    for call in fit.file.calls("train_test_split") if held is not None else ():
-        if fit.file.resolve(call.node.func, call.context) != _TEST or call.function is not fit.function:
-            continue
-        same = [each for each in call.node.args if is_name(each, data.id)]
-        later = [node for node in walk(around(fit)) if getattr(node, "lineno", 0) > (call.node.end_lineno or 0)]
-        used = any(isinstance(node, ast.Name) and node.id in names for node in later)
-        if fit.node.lineno < call.node.lineno and same and used and latest(fit.file, same[0], call.context) is held:
-            return call
-    return None
