@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlcheck.core.memory_size import byte_count
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from mlcheck.probe.engine import ProbeOptions
 
 DEFAULT_BASELINE = "mlcheck-baseline.json"
+_REQUIREMENTS = ("requirements", "environment", "constraints", "pyproject.toml", "setup.")
 
 
 class Start(NamedTuple):
@@ -59,6 +59,11 @@ def lint_settings(config: Config) -> LintSettings:
 
 def pinned_torch(root: str) -> str:
     """The version of torch that the project's requirements pin; empty where they leave it open."""
+    names = [name for name in os.listdir(root) if name.startswith(_REQUIREMENTS)] if os.path.isdir(root) else []
+    if not names:
+        return ""
+    from pathlib import Path
+
     from mlcheck.core.pins import written_pin
 
     release = re.match(r"\d+\.\d+(?:\.\d+)?", written_pin(Path(root), "torch", "pytorch"))

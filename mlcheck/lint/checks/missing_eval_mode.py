@@ -50,7 +50,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if forward.moded == "unknown" and (not _is_told(forward) or _has_nothing_to_switch(facts.sites, forward)):
             continue
-        if not _has_learnt(facts, forward) or _is_meant(facts, forward):
+        if not (_is_told(forward) or _has_learnt(facts, forward)) or _is_meant(facts, forward):
             continue
         place = forward.place if forward.place.spot not in trained else forward.through or forward.place
         if (evaluation := _evaluation(forward, place)) in told:
@@ -71,7 +71,7 @@ def _evaluation(forward: Forward, place: Place) -> tuple[Hashable, ...]:
     """What one `eval()` would mend: all calls of the model in a function, or in a loop of one that trains."""
     around: Hashable = None
     if place is not forward.place:
-        around = place.spot
+        around = forward.place.spot
     elif forward.loop is not None and any(loop.trains for loop in forward.loops):
         around = forward.loop.place.spot
     return place.path, place.symbol, forward.name, around
@@ -89,19 +89,21 @@ def _has_learnt(facts: Facts, forward: Forward) -> bool:
 
     One of which nothing is known has, where somebody put it into train mode.
     """
-    if isinstance(forward.module, Object) and forward.module.type.startswith("torch.nn.Dropout"):
-        return False  # it has no weights: called by itself, it is there to make holes in something
     if forward.restored or not isinstance(forward.module, Object) or any(mode.place for mode in forward.modes):
         return True
     own, cls = forward.module.id, forward.module.cls
-    texts = [info.module.text_of(info.node) for info in cls.mro] if cls is not None else [forward.module.type]
-    if any(word in text for text in texts for word in _FETCHED):
+    texts = [info.module.text_of(info.node) for info in cls.mro] if cls is not None else []
+    if not texts or any(word in text for text in texts for word in _FETCHED):
         return True
     return any(own in other.touched and other.trained for other in facts.forwards)
 
 
 def _is_meant(facts: Facts, forward: Forward) -> bool:
     """Whether train mode is what is wanted, or the model looks after its mode by itself."""
+    if isinstance(forward.module, Object) and forward.module.type.startswith("torch.nn.Dropout"):
+        return True  # called by itself, it is there to make holes in something, as `Mask(p=1.0)(batch)` is
+    if isinstance(getattr(forward.place.node, "func", None), ast.Call):
+        return True
     if _is_told_its_mode(forward) or sets_own_mode(forward) or draws_again(forward):
         return True
     return any(_is_chosen(facts.sites, mode) for mode in forward.modes) or _is_generator_at_work(facts, forward)
