@@ -107,8 +107,8 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
     if name in (_F + "linear", "torch.addmm"):
         return Tensor("raw", m.place(node), split, traces)
     if name.startswith(_F):
-        kept = first.kind if isinstance(first, Tensor) and endings.averages(last, first.kind) else "other"
-        return Tensor(kept, first.place if isinstance(first, Tensor) and kept != "other" else None, split, traces)
+        of = first if isinstance(first, Tensor) and endings.averages(last, first.kind) else None
+        return Tensor(of.kind if of else "other", of.place if of else None, split, traces)
     made_up = name.removeprefix("torch.") in _FACTORIES
     return Symbol(("made up", m.fresh()) if made_up else m.fresh(), "", split, traces)
 
