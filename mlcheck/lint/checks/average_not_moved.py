@@ -129,7 +129,7 @@ def _handed(blend: _Blend) -> Iterator[_Blend]:
     for call in callers(blend.function.file.sites, blend.function):
         given = [call.argument(name, names.index(name)) for name in (blend.moved, blend.followed)]
         moved, followed = map(last_name, given)
-        if moved and followed and call.function is not blend.function:
+        if moved and followed and (moved, followed) != (blend.moved, blend.followed):
             yield blend._replace(moved=moved, followed=followed, place=call.place)
 
 

@@ -27,8 +27,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         return
     for file in facts.sites.mentioning(["argmax", ".max("]):
         counting = [each for each in file.functions if "==" in each.text and not _is_masked(each)]
-        elsewhere = [each for each in file.functions if each not in counting] if counting else ()
-        apart = [found for function in elsewhere for found in _left_out(function)]
+        elsewhere = [each for each in file.functions if each not in counting and _LOSSES.search(each.text)]
+        apart = [found for function in elsewhere for found in _left_out(function)] if counting else []
         for function in counting:
             here = list(_left_out(function))
             brought = [found for found in apart if found[1] in _brought(function)] if not here else []
@@ -64,8 +64,6 @@ def _brought(function: Function) -> set[str]:
 
 def _left_out(function: Function) -> Iterator[tuple[Call, str]]:
     """The calls of losses with an `ignore_index` of their own, and the names of their labels."""
-    if not _LOSSES.search(function.text):
-        return
     for call in function.file.walk.calls.values():
         for node, context in call:
             each = Call(function.file, node, context)

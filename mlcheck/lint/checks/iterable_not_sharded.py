@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Class, Function, canonical
+from mlcheck.lint.sites import Class, File, Function, canonical
 from mlcheck.lint.sites.data.loaders import ITERABLE, Loader, loaders
 from mlcheck.lint.sites.layers.modules import text_of
 
@@ -51,13 +51,18 @@ def _named_in(cls: Class, text: str) -> Iterator[str]:
     around = {file for base in cls.line for file in (base.file, *map(cls.file.sites.at, base.file.imports)) if file}
     while grown:
         grown = False
-        defined: list[Class | Function] = [part for file in around for part in (*file.functions, *file.classes)]
-        for each in defined:
+        for each in _defined(around):
             if each.name in words and each.name not in told and each is not cls:
                 told.add(each.name)
                 words.update(_WORD.findall(each.text))
                 grown = True
                 yield each.text
+
+
+def _defined(files: set[File]) -> Iterator[Class | Function]:
+    for file in files:
+        yield from file.functions
+        yield from file.classes
 
 
 def _handed_on_to(cls: Class, iterates: Function | None) -> Iterator[str]:

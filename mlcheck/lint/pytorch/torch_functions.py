@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.core.dataclasses import replace
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
@@ -110,9 +109,8 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
     if name in (_F + "linear", "torch.addmm"):
         return Tensor("raw", m.place(node), split, traces)
     if name.startswith(_F):
-        if isinstance(first, Tensor) and endings.averages(last, first.kind):
-            return replace(first, shape=None)
-        return Tensor("other", None, split, traces)
+        of = first if isinstance(first, Tensor) and endings.averages(last, first.kind) else None
+        return Tensor(of.kind if of else "other", of.place if of else None, split, traces)
     made_up = name.removeprefix("torch.") in _FACTORIES
     return Symbol(("made up", m.fresh()) if made_up else m.fresh(), "", split, traces)
 

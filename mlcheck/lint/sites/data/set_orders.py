@@ -64,8 +64,8 @@ def by_set(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) ->
         case ast.Call(func=ast.Name() | ast.Attribute()):
             named = file.resolve(node.func, context) if depth else None
             answers = list(returns(named)) if isinstance(named, Function) else []
-            one = isinstance(named, Function) and len(answers) == 1
-            return by_set(named.file, answers[0], named.inner, depth - 1) if one and named is not None else None
+            if isinstance(named, Function) and len(answers) == 1:
+                return by_set(named.file, answers[0], named.inner, depth - 1)
         case ast.List(elts=parts) | ast.Tuple(elts=parts):
             unpacked = [part.value for part in parts if isinstance(part, ast.Starred)]
             return next((found for part in unpacked if (found := by_set(file, part, context, depth - 1))), None)

@@ -27,9 +27,9 @@ def _parts(function: Function, answer: ast.expr) -> list[ast.expr]:
         case ast.Name(id=name):
             found = []
             for binding in function.file.bindings(name, function.inner):
-                part = _added(binding.node, name)
-                if part is not None:
-                    found.append(part)
+                added = _added(binding.node, name)
+                if added is not None:
+                    found.append(added)
                 elif not _is_nought(binding.value):
                     return []
             return found
