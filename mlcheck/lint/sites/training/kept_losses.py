@@ -15,6 +15,7 @@ from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Class
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
+from mlcheck.lint.sites.training.added_losses import added_by, averages
 
 _CUTS = pattern(r"\bdetach_\(|set_grad_enabled\(|requires_grad(?!=False\b)")
 _EMPTY = ("[]", "list()", "deque()", "collections.deque()")
@@ -52,7 +53,7 @@ def _kept(loop: LoopSite) -> Iterator[KeptLoss]:
     losses = {number: _differentiated(line) for number, line in enumerate(body)}
     holders = {number: _holder(line) for number, line in enumerate(body)}
     for at, line in enumerate(body):
-        name, loss = _added(line)
+        name, loss = added_by(line)
         if not isinstance(line, ast.Expr) and any(line in _opened(block.body) for block in _quiet(loop.node.body)):
             continue  # a sum that is formed without gradients has no graph
         whole = isinstance(line, ast.Expr) and not _is_changed(loop.node, loss)
@@ -64,7 +65,7 @@ def _kept(loop: LoopSite) -> Iterator[KeptLoss]:
             if any(stores(each, name) for each in body if each is not line):
                 continue
             is_sum = not isinstance(line, ast.Expr)
-            goes_on = _is_epoch(loop, body) or (_averages(line) and _is_outermost(loop, body))
+            goes_on = _is_epoch(loop, body) or (averages(line) and _is_outermost(loop, body))
             if goes_on and (_begins_as_number if is_sum else _begins_as_list)(loop, name):
                 yield KeptLoss(loop.file, loop.context, name, line, body[number])
 
@@ -129,59 +130,6 @@ def _goes_back_from(line: ast.stmt) -> ast.expr | None:
     if isinstance(owner, ast.Call) and last_name(owner.func) == "scale" and len(owner.args) == 1:
         owner = owner.args[0]
     return owner
-
-
-def _added(line: ast.stmt) -> tuple[str, str]:
-    """`total` and `loss` of `total += loss`, `total = total + loss * len(x)`, `losses.append(loss)`; or "".
-
-    What is put into a list as it is computed goes by its place there, `losses[-1]`.
-    """
-    match line:
-        case ast.Expr(
-            value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[ast.Name(id=loss)])
-        ):
-            return name, loss
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[ast.Call()])):
-            return name, f"{name}[-1]"
-        case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=value):
-            return name, _scaled(value)
-        case ast.Assign(
-            targets=[ast.Name(id=name)], value=ast.BinOp(left=ast.Name(id=left), op=ast.Add(), right=value)
-        ) if name == left:
-            return name, _scaled(value)
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=kept, op=ast.Add(), right=value)) if (
-            _averages(line)
-        ):
-            return name, _factor(value if any(is_name(part, name) for part in walk(kept)) else kept)
-    return "", ""
-
-
-def _averages(line: ast.stmt) -> bool:
-    """`average = 0.9 * average + 0.1 * loss`."""
-    match line:
-        case ast.Assign(
-            targets=[ast.Name(id=name)],
-            value=ast.BinOp(left=ast.BinOp(op=ast.Mult()) as kept, op=ast.Add(), right=ast.BinOp(op=ast.Mult()) as new),
-        ):
-            return sum(any(is_name(part, name) for part in (side.left, side.right)) for side in (kept, new)) == 1
-    return False
-
-
-def _factor(value: ast.expr) -> str:
-    """The name of `0.1 * loss`, `(1 - beta) * loss`, `loss * 0.1`."""
-    sides = [value.left, value.right] if isinstance(value, ast.BinOp) else []
-    names = [side.id for side in sides if isinstance(side, ast.Name)]
-    return names[-1] if isinstance(sides[-1], ast.Name) else names[0] if names else ""
-
-
-def _scaled(value: ast.expr) -> str:
-    """The name of `loss`, `loss / 8`, `loss * len(x)` and `loss * x.size(0)`."""
-    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult | ast.Div):
-        factor = value.right
-        counted = isinstance(factor, ast.Constant) or is_length(factor)
-        if counted or (isinstance(factor, ast.Call) and last_name(factor.func) == "size" and factor.args):
-            value = value.left
-    return value.id if isinstance(value, ast.Name) else ""
 
 
 def _opened(block: list[ast.stmt]) -> Iterator[ast.stmt]:
