@@ -1,15 +1,17 @@
-"""What runs where a value is called: a function, the `__call__` of an object, what a `functools.partial` wraps."""
+"""What runs where a value is called: a function, a method of an object or module, what `functools.partial` wraps."""
 
 from __future__ import annotations
 
 import ast
 
 from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.lint.nodes import before_methods
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Class, Function
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.scopes import Context
 
+_SAME_MODULE = ("to", "cuda", "cpu", "eval", "train", "float", "double", "half", "requires_grad_")
 _DEPTH = 3
 
 
@@ -28,14 +30,14 @@ def run_by(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) ->
     found = origins(file, node, context)
     if len(found) != 1 or depth == 0:
         return None
-    made = found[0]
+    made = found[0]._replace(node=before_methods(found[0].node, _SAME_MODULE))
     if not isinstance(made.node, ast.Call):
         named = made.file.resolve(made.node, made.context)
         return Run(named, {}) if isinstance(named, Function) else None
     if made.name == "functools.partial":
         return _wrapped(made, made.node, depth - 1)
     cls = made.file.resolve(made.node.func, made.context)
-    called = cls.find("__call__") if isinstance(cls, Class) else None
+    called = cls.find("__call__") or cls.find("forward") if isinstance(cls, Class) else None
     return Run(called, {}) if called is not None else None
 
 

@@ -10,11 +10,12 @@ from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.layers.overlaps import is_named_overlap, run_by
+from mlcheck.lint.sites.layers.overlaps import is_named_overlap
 from mlcheck.lint.sites.layers.signs_in_sums import parents
 from mlcheck.lint.sites.lines import Lines, all_lines
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.running import run_by
 from mlcheck.lint.sites.training.signs import Signs
 
 OVERLAPS = ("dice", "Dice", "iou", "IoU", "accard", "versky")
@@ -39,9 +40,9 @@ def lowered_overlaps(sites: Sites) -> Iterator[Lowered]:
             calls = [node for node in lines.all(ast.Call) if _MEANT.search(last_name(node.func))]
             for node in calls:
                 call = Call(file, node, lines.context)
-                run = run_by(call)
-                if run is not None and len(node.args) > 1 and _is_coefficient(run) and _is_minimised(lines, node):
-                    yield Lowered(call, run)
+                run = run_by(file, node.func, lines.context) if len(node.args) > 1 else None
+                if run is not None and _is_coefficient(run.function) and _is_minimised(lines, node):
+                    yield Lowered(call, run.function)
 
 
 def _is_coefficient(function: Function) -> bool:

@@ -12,9 +12,10 @@ from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import before_methods, is_name, last_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import latest, source
-from mlcheck.lint.sites.model import Call, Class, Function
+from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.running import run_by
 from mlcheck.lint.sites.scopes import Context
 
 _OF_LOGITS: tuple[str, ...] = ("torch.nn.BCEWithLogitsLoss", "torch.nn.CrossEntropyLoss")
@@ -68,7 +69,8 @@ def _is_of_logits(call: Call) -> bool:
 
 
 def _is_overlap(call: Call) -> bool:
-    run = run_by(call)
+    found = run_by(call.file, call.node.func, call.context)
+    run = found.function if found is not None else None
     if run is None or not is_named_overlap(run):
         return False
     names = [name for name in run.parameters if name != run.receiver]
@@ -79,16 +81,6 @@ def _is_overlap(call: Call) -> bool:
 def is_named_overlap(function: Function) -> bool:
     """Whether the name says so: its own, or that of its class."""
     return bool(_NAMED.search(f"{function.name} {function.cls.name if function.cls is not None else ''}"))
-
-
-def run_by(call: Call) -> Function | None:
-    """The function that is called, or the `forward` of the module."""
-    named = call.file.resolve(call.node.func, call.context)
-    if isinstance(named, Function):
-        return named
-    found = origins(call.file, call.node.func, call.context)
-    made = [each.file.resolve(each.node.func, each.context) for each in found if isinstance(each.node, ast.Call)]
-    return made[0].find("forward") if len(made) == len(found) == 1 and isinstance(made[0], Class) else None
 
 
 def _is_product(function: Function, node: ast.BinOp, names: list[str]) -> bool:

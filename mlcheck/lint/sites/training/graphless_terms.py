@@ -10,9 +10,10 @@ from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import before_methods, is_name, last_name
 from mlcheck.lint.sites.evaluation.without_gradients import blocks_without
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.model import Call, Class, Function
+from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.running import run_by
 from mlcheck.lint.sites.scopes import Binding, Context
 from mlcheck.lint.sites.training.cut_sums import cut_in_sum
 
@@ -24,7 +25,6 @@ _NUMBERS = frozenset(
     f"torch.{name}" for name in ("zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "tensor", "as_tensor")
 )
 
-_SAME_MODULE = ("to", "cuda", "eval", "train", "float", "requires_grad_")
 _DEPTH = 2
 
 Spots = Collection[tuple[str, int, int]]
@@ -102,7 +102,8 @@ def _quiet_call(file: File, term: ast.expr, context: Context) -> Place | None:
 
 def _is_quiet(file: File, call: ast.Call, context: Context, depth: int = _DEPTH) -> bool:
     """Whether what is called asks a network without gradients, or hands what it is given to nothing but such calls."""
-    named = _run_by(file, call, context)
+    run = run_by(file, call.func, context)
+    named = run.function if run is not None else None
     if named is None or "set_grad_enabled" in named.text or "enable_grad" in named.text:
         return False
     if _is_decorated(named) or _reads_without_gradients(named):
@@ -112,17 +113,6 @@ def _is_quiet(file: File, call: ast.Call, context: Context, depth: int = _DEPTH)
     calls = [node for node in named.all(ast.Call) if any(id(arg) in reads for arg in node.args)] if depth else []
     handed = {id(arg) for node in calls for arg in node.args}
     return bool(calls) and reads <= handed and all(_is_quiet(named.file, c, named.inner, depth - 1) for c in calls)
-
-
-def _run_by(file: File, call: ast.Call, context: Context) -> Function | None:
-    """The function that a call runs: itself, or the `forward` of the module that is called."""
-    named = file.resolve(call.func, context)
-    if isinstance(named, Function):
-        return named
-    found = origins(file, call.func, context)
-    node = before_methods(found[0].node, _SAME_MODULE) if len(found) == 1 else None
-    cls = found[0].file.resolve(node.func, found[0].context) if isinstance(node, ast.Call) else None
-    return cls.find("forward") if isinstance(cls, Class) else None
 
 
 def _is_decorated(function: Function) -> bool:
