@@ -11,7 +11,8 @@ WORDS = ("clip_grad",)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    facts.sites.seen[LOOKS_AT] = len(facts.sites.once(windows))
+    found = facts.sites.once(windows)
+    facts.sites.seen[LOOKS_AT] = sum("clip_grad" in window.step.file.text for window in found)
     for clip, window in clipped_in_each_turn(facts.sites):
         if not measures(clip):
             yield Finding(

@@ -19,7 +19,7 @@ _PARTNERS = pattern(r"cat\(|roll\(|\^ 1\b|arange\([^()]*,[^()]*\)|arange\([^()]*
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for found in facts.sites.once(similarities):
-        facts.sites.seen[LOOKS_AT] += 1
+        facts.sites.seen[LOOKS_AT] += found.is_loss
         of_itself = ast.unparse(found.left) == ast.unparse(found.right)
         if found.is_loss and of_itself and _are_two_views(found) and not _is_taken_out(found):
             what = ast.unparse(found.left)

@@ -12,6 +12,7 @@ from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.evaluation.winners import wrong_winners
 from mlcheck.lint.sites.layers.aligned import over_no_symbols
 from mlcheck.lint.sites.layers.batched_products import weighed_across
+from mlcheck.lint.sites.layers.compared_rows import normalised_over_rows
 from mlcheck.lint.sites.layers.drawing import drawn_from
 from mlcheck.lint.sites.layers.first_dimension import MAY_TURN, is_over_first, normalised_over_samples
 from mlcheck.lint.sites.layers.implied_dimension import over_samples
@@ -58,6 +59,7 @@ def _pooled(facts: Facts) -> Iterator[Finding]:
 def _normalised(facts: Facts) -> Iterator[Finding]:
     yield from _winners(facts)
     yield from map(_finding, normalised_over_samples(facts.sites))
+    yield from map(_finding, normalised_over_rows(facts.sites))
     yield from (_finding(place) for cls in facts.sites.once(module_classes) for place in over_merged_rows(cls))
     for place in (place for cls in facts.sites.once(module_classes) for place in over_samples_of_stack(cls)):
         yield Finding(

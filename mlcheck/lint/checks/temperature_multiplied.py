@@ -9,15 +9,15 @@ from mlcheck.lint.sites.layers.similarities import is_temperature, similarities
 from mlcheck.lint.sites.options import by_default
 from mlcheck.lint.sites.origins import Origin, callers, origins
 
-LOOKS_AT = "matrix of similarities"
+LOOKS_AT = "temperature"
 WORDS = ("temp", "tau", "TEMP", "TAU")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for found in facts.sites.once(similarities):
-        facts.sites.seen[LOOKS_AT] += 1
         for factor in filter(lambda each: is_temperature(each.node), found.factors):
+            facts.sites.seen[LOOKS_AT] += 1
             values = [_value(each) for each in origins(factor.file, factor.node, factor.context)]
             if values and all(isinstance(value, float) and 0 < value < 1 for value in values):
                 yield Finding(

@@ -227,7 +227,8 @@ def step(m: Machine, node: ast.AST, optimizer: Value, clears: bool = False, scal
     snapshots.stepped(m, key)
     cuts.stepped(m, key)
     mixing.stepped(m, key)
-    unseen = {grads for grads in found if grads.kind == "unknown" and not clears}  # it may have found nothing to use
+    idle = m.store.get(("trained at",)) is None and not clears  # no backward yet: it may have found nothing to use
+    unseen = {grads for grads in found if idle and grads.kind == "unknown"}
     kinds = {grads: "clean" if clears or grads.kind == "clean" else "used" for grads in found - unseen}
     after = unseen | {Grads(kind, place, place, under=grads.under) for grads, kind in kinds.items()}
     m.store.set(("grads", key), frozenset(after))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.overlaps import is_named_overlap
 from mlcheck.lint.sites.layers.signs_in_sums import parents
@@ -19,7 +19,6 @@ from mlcheck.lint.sites.running import run_by
 from mlcheck.lint.sites.training.signs import Signs
 
 OVERLAPS = ("dice", "Dice", "iou", "IoU", "accard", "versky")
-_MEANT = pattern(r"dice|jaccard|iou|tversky|overlap|loss|crit", re.IGNORECASE)
 _FROM_ONE = pattern(r"\b1(?:\.0*)? - |\bones\w*\([^\n]*\) - |-=|maximi[sz]e|\brsub\b|\*= ?-|neg\(|log\(")
 _SHARED = pattern(r"inter|overlap|shared|common|\btp\b|true_pos|\* ?\w*targ|\* ?\w*mask|\* ?\w*label", re.IGNORECASE)
 
@@ -37,10 +36,8 @@ def lowered_overlaps(sites: Sites) -> Iterator[Lowered]:
     """`loss = bce(out, mask) + dice(out, mask)`, where `dice` returns `2 * shared / total`."""
     for file in sites.mentioning(OVERLAPS) if sites.uses_torch else ():
         for lines in all_lines(file):
-            calls = [node for node in lines.all(ast.Call) if _MEANT.search(last_name(node.func))]
-            for node in calls:
-                call = Call(file, node, lines.context)
-                run = run_by(file, node.func, lines.context) if len(node.args) > 1 else None
+            for node in (call for call in lines.all(ast.Call) if len(call.args) > 1):
+                call, run = Call(file, node, lines.context), run_by(file, node.func, lines.context)
                 if run is not None and _is_coefficient(run.function) and _is_minimised(lines, node):
                     yield Lowered(call, run.function)
 

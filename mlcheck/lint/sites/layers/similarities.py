@@ -21,8 +21,8 @@ _FUNCTIONS = (
     "torch.softmax",
 )
 _LOSS = "torch.nn.CrossEntropyLoss"
-_MEANT = pattern(r"loss|crit|entropy|\bce\b|objective", words=["loss", "crit", "entropy", "ce", "objective"])
 _PRODUCTS = ("torch.matmul", "torch.mm")
+_TURNS = (".T", ".t()", "transpose(", "permute(")
 _SAME = ("float", "contiguous", "to", "cuda", "double", "half", "type_as")
 _DEPTH = 8
 
@@ -76,12 +76,12 @@ def _compared(sites: Sites) -> Iterator[tuple[Call, ast.expr]]:
         scores = call.argument("input", 0)
         if scores is not None and scores is not OPEN:
             yield call, scores
-    for file in sites.mentioning(["CrossEntropyLoss("]):
-        for last, calls in file.walk.calls.items():
-            if not _MEANT.search(last.lower()) or last == "cross_entropy":
-                continue
-            for node, context in calls:
-                made = origins(file, node.func, context) if len(node.args) == 2 else []
+    if not any(True for _ in sites.mentioning(["CrossEntropyLoss("])):
+        return
+    for file in sites.mentioning(_TURNS):
+        for node, context in (pair for calls in file.walk.calls.values() for pair in calls):
+            if len(node.args) == 2 and not node.keywords and file.resolve(node.func, context) is None:
+                made = origins(file, node.func, context)
                 if made and all(each.name == _LOSS for each in made):
                     yield Call(file, node, context), node.args[0]
 

@@ -1,36 +1,27 @@
-"""normalised-over-batch: embeddings are brought to length 1 feature by feature, over the samples of a batch."""
+"""Embeddings that are compared row by row, and were brought to length 1 over the rows."""
+
+from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Place
 from mlcheck.lint.sites.layers.similarities import Similarity, similarities
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.project import Sites
 
-LOOKS_AT = "matrix of similarities"
-WORDS = ("normalize(",)
 _NORMALIZE = "torch.nn.functional.normalize"
 _JOINED = ("torch.cat", "torch.concat", "torch.vstack")
 _DEPTH = 3
 
 
-def check(facts: Facts) -> Iterator[Finding]:
-    facts.sites.seen[LOOKS_AT] = 0
-    told: set[ast.AST] = set()
-    for found in facts.sites.once(similarities):
-        facts.sites.seen[LOOKS_AT] += 1
-        for call in (*_over_batch(found, found.left), *_over_batch(found, found.right)):
-            if call.node not in told:
-                told.add(call.node)
-                yield Finding(
-                    "This brings each feature to length 1 over the batch, and the rows that are compared have any "
-                    "length: their similarities are no cosines, and depend on the other samples",
-                    call.place.location,
-                    help="`F.normalize(x, dim=1)`, or `dim=-1`: the dimension of the features",
-                    related=(found.product.file.place(found.product.node, found.product.context).location,),
-                )
+def normalised_over_rows(sites: Sites) -> Iterator[Place]:
+    """`z = F.normalize(z, dim=0)`, and a softmax of `z @ z.T`."""
+    if any(True for _ in sites.mentioning(["normalize("])):
+        for found in sites.once(similarities):
+            for side in (found.left, found.right):
+                yield from (call.place for call in _over_batch(found, side))
 
 
 def _over_batch(found: Similarity, side: ast.expr) -> Iterator[Call]:
