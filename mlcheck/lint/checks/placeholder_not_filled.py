@@ -16,6 +16,7 @@ _HELD = pattern(r"\{([A-Za-z_]\w*)(?:[.\[][^{}]*)?(?::[^{}]*)?\}")
 _WRITES = ("save", "savez", "save_pretrained", "save_model", "save_image", "save_checkpoint", "savefig", "save_weights")
 _OWN = ("save_model", "save_checkpoint", "save_weights")
 _PATHS = ("join", "Path", "str")
+_DEPTH = 8
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -45,16 +46,18 @@ def _fills(call: Call) -> bool:
     return not isinstance(function, Function) or "format" in function.text
 
 
-def _texts(given: Origin) -> Iterator[Origin]:
+def _texts(given: Origin, depth: int = _DEPTH) -> Iterator[Origin]:
     """The plain texts that a path is put together of; not those that `.format` fills, or that others read."""
     file, node, context = given.file, given.node, given.context
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield given
+    elif depth == 0:  # `path = path + "x"` goes round in a circle
+        return
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div):
-        yield from (each for side in (node.left, node.right) for each in _texts(given._replace(node=side)))
+        yield from (each for side in (node.left, node.right) for each in _texts(given._replace(node=side), depth - 1))
     elif isinstance(node, ast.Call) and last_name(node.func) in _PATHS:
-        yield from (each for part in node.args for each in _texts(given._replace(node=part)))
+        yield from (each for part in node.args for each in _texts(given._replace(node=part), depth - 1))
     elif isinstance(node, ast.Name | ast.Call):
         made = origins(file, node, context)
         if len(made) == 1 and made[0].node is not node:
-            yield from _texts(made[0])
+            yield from _texts(made[0], depth - 1)
