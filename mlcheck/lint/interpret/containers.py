@@ -90,13 +90,18 @@ def of_pairs(m: Machine, value: Value) -> Table | None:
 
 
 def store_item(m: Machine, owner: Value, index: Value, value: Value) -> None:
-    """`owner[index] = value`."""
+    """`owner[index] = value`; of one of two owners, each is the one."""
+    if isinstance(owner, Select):
+        store_item(m, owner.then, index, value)
+        store_item(m, owner.other, index, value)
+        return
     found = contents(m, owner)
     if isinstance(owner, Object) and isinstance(found, Table):
         key: Any = index.value if isinstance(index, Const) else (_EACH if _holds_alike(found) else "?", m.fresh())
         if len(found.items) < 64:
             open_ = found.open or not isinstance(index, Const)
-            m.store.set(("items", owner.id), Table({**found.items, key: value}, open_))
+            kept = found.items if isinstance(index, Const) else _perhaps_replaced(m, found, value)
+            m.store.set(("items", owner.id), Table({**kept, key: value}, open_))
     elif isinstance(owner, Object) and isinstance(found, Tuple):
         if isinstance(index, Const) and isinstance(index.value, int) and not found.open:
             changed = list(found.items)
@@ -107,6 +112,13 @@ def store_item(m: Machine, owner: Value, index: Value, value: Value) -> None:
             m.store.set(("items", owner.id), Tuple((value,), True))
     elif isinstance(owner, Symbol) and isinstance(index, Const) and isinstance(index.value, str | int):
         m.store.set(("a", owner.key, ("item", index.value)), value)
+
+
+def _perhaps_replaced(m: Machine, found: Table, value: Value) -> dict[Any, Value]:
+    """The entries behind `losses[key] = value.item()`, which may have been any: no tensor is certain to stay."""
+    if isinstance(value, Tensor):
+        return found.items
+    return {key: m.symbol() if isinstance(each, Tensor) else each for key, each in found.items.items()}
 
 
 def _holds_alike(found: Table) -> bool:
