@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import assigned, last_name, walk
 from mlcheck.lint.sites import Call, Context, File, Function
 from mlcheck.lint.sites.evaluation.directions import directed
 from mlcheck.lint.sites.evaluation.early_stoppers import told_scores
@@ -210,12 +210,8 @@ def _takes(statement: ast.stmt, score: ast.expr, best: ast.expr) -> bool:
 
 def _keeps(line: ast.stmt, name: str, values: Container[str] | None = None) -> bool:
     """Whether something under the line is assigned to the name: one of these values, or any."""
-    return any(
-        isinstance(node, ast.Assign)
-        and ast.unparse(node.targets[0]) == name
-        and (values is None or ast.unparse(node.value) in values)
-        for node in walk(line)
-    )
+    pairs = [pair for node in walk(line) if isinstance(node, ast.Assign) for pair in assigned(node)]
+    return any(ast.unparse(t) == name and (values is None or ast.unparse(value) in values) for t, value in pairs)
 
 
 def _extremes(score: ast.expr, best: ast.expr) -> Iterator[str]:

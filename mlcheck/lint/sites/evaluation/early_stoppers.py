@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import is_attribute, is_name, last_name, walk
+from mlcheck.lint.nodes import assigned, is_attribute, is_name, last_name, walk
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import callers
@@ -115,17 +115,8 @@ def _is_as_given(method: Function, name: str) -> bool:
 
 
 def _keeps(arm: list[ast.stmt], kept: ast.Attribute, score: str) -> bool:
-    pairs = [pair for line in arm for node in walk(line) if isinstance(node, ast.Assign) for pair in _pairs(node)]
+    pairs = [pair for line in arm for node in walk(line) if isinstance(node, ast.Assign) for pair in assigned(node)]
     return any(ast.unparse(target) == ast.unparse(kept) and is_name(value, score) for target, value in pairs)
-
-
-def _pairs(line: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """What gets what, in `a = b = x` and in `a, b = x, y`."""
-    for target in line.targets:
-        if isinstance(target, ast.Tuple) and isinstance(line.value, ast.Tuple):
-            yield from zip(target.elts, line.value.elts, strict=False)
-        else:
-            yield target, line.value
 
 
 def _saves(line: ast.stmt) -> bool:

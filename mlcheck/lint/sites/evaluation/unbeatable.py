@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import is_name, last_name, walk
+from mlcheck.lint.nodes import assigned, is_name, last_name, walk
 from mlcheck.lint.sites.branches import branches
 from mlcheck.lint.sites.evaluation.metrics import better
 from mlcheck.lint.sites.file import File
@@ -102,16 +102,8 @@ def _takes(arm: list[ast.stmt], best: str, score: str) -> bool:
         for line in arm
         for node in walk(line)
         if isinstance(node, ast.Assign)
-        for target, value in _pairs(node)
+        for target, value in assigned(node)
     )
-
-
-def _pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
-    for target in node.targets:
-        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-            yield from zip(target.elts, node.value.elts, strict=False)
-        else:
-            yield target, node.value
 
 
 def _bound(file: File, best: ast.expr, context: Context) -> Iterator[_Bound]:
