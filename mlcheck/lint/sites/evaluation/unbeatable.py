@@ -116,20 +116,20 @@ def _bound(file: File, best: ast.expr, context: Context) -> Iterator[_Bound]:
     function = file.function_around(context)
     name = own_attribute(best, function)
     cls = function.cls if function is not None and name else None
-    for method, assigned in cls.attribute(name) if cls is not None else ():
-        value = assigned.value or _part(assigned)
+    for method, given in cls.attribute(name) if cls is not None else ():
+        value = given.value or _part(given)
         if value is not None:
-            yield _Bound(method.file, assigned.node, value, assigned.context)
+            yield _Bound(method.file, given.node, value, given.context)
     for base, line in _defaults(cls, name) if cls is not None else ():
         if line.value is not None:
             yield _Bound(base.file, line, line.value, base.defined.inner)
 
 
-def _part(assigned: AttributeSet) -> ast.expr | None:
+def _part(given: AttributeSet) -> ast.expr | None:
     """`loss` for `self.best` in `self.best, self.waited = loss, 0`."""
-    parts = assigned.unpacked
+    parts = given.unpacked
     known = isinstance(parts, ast.Tuple) and not any(isinstance(each, ast.Starred) for each in parts.elts)
-    return parts.elts[assigned.item] if known and isinstance(parts, ast.Tuple) else None
+    return parts.elts[given.item] if known and isinstance(parts, ast.Tuple) else None
 
 
 def _defaults(cls: Class, name: str) -> list[tuple[Class, ast.AnnAssign | ast.Assign]]:
