@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mlcheck.lint.pytorch.graph_layers import ends_linear
 from mlcheck.lint.values import Const, Object
 
 _LIBRARY = "segmentation_models_pytorch."
@@ -13,7 +14,12 @@ _AVERAGING += ("interpolate", "upsample", "pixel_shuffle", "avg_pool1d", "avg_po
 
 
 def activation(module: Object) -> str:
-    """`softmax` of `smp.Unet(..., activation="softmax2d")`; "" for none, and where there may be a second head."""
+    """`softmax` of `smp.Unet(..., activation="softmax2d")`, `raw` of `GCNConv(16, 7)`; "" for none known.
+
+    Nothing is known where there may be a second head.
+    """
+    if ends_linear(module.type, module.kwargs):
+        return "raw"
     asked = module.kwargs.get("activation")
     if not module.type.startswith(_LIBRARY) or module.kwargs.keys() & {"aux_params", "**"}:
         return ""

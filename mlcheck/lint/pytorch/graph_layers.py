@@ -1,5 +1,7 @@
 """The modules of the libraries for graph networks, as far as their names tell."""
 
+from collections.abc import Collection
+
 _HOMES = ("torch_geometric.nn.", "dgl.nn.")
 _PARTS = frozenset(["lr_scheduler", "loader", "fx", "model_hub", "functional"])
 _OTHERS = frozenset(["DataParallel", "KNNIndex", "LastNeighborLoader", "NodeEmbedding", "PyGModelHubMixin"])
@@ -33,3 +35,12 @@ _AROUND = frozenset(["GINConv", "GINEConv", "EdgeConv", "DynamicEdgeConv", "NNCo
 def wraps_layers(name: str) -> bool:
     """Whether a layer of graphs holds the layers it is made with: `GINConv(nn.Linear(8, 8))`."""
     return is_graph_layer(name) and name.rpartition(".")[2] in _AROUND
+
+
+_SUMS = frozenset(["GCNConv", "SAGEConv", "GraphConv", "ChebConv", "SGConv", "TAGConv", "RGCNConv"])
+_ENDS_OTHERWISE = frozenset(["activation", "norm", "normalize"])
+
+
+def ends_linear(name: str, settings: Collection[str]) -> bool:
+    """Whether what a layer of graphs returns is a sum as it is: scores, where it is the last one."""
+    return is_graph_layer(name) and name.rpartition(".")[2] in _SUMS and _ENDS_OTHERWISE.isdisjoint(settings)
