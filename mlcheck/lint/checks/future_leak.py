@@ -15,11 +15,13 @@ from mlcheck.lint.sites.origins import Origin
 from mlcheck.lint.values import Object, live, traces_of
 
 LOOKS_AT = "loss of a language model"
-WORDS = ("CrossEntropyLoss", "cross_entropy")
+WORDS = ("TransformerEncoder", "MultiheadAttention", "scaled_dot_product_attention")
 _LOSS = "torch.nn.CrossEntropyLoss"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    if not any(True for _ in facts.sites.mentioning(WORDS)):
+        return
     told = set()
     for forward, compared in (*_outside(facts), *_inside(facts)):
         cls = facts.sites.class_of(forward.module.cls) if isinstance(forward.module, Object) else None

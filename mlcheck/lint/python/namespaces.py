@@ -22,7 +22,7 @@ _FAMILIES = {
     "torch.optim.lr_scheduler": "torch.optim.lr_scheduler.LRScheduler",
 }
 """What all that a library's module offers has in common."""
-OWN_NAMES = "builtins.globals"
+_OWN_NAMES = "builtins.globals"
 _MOST = 8
 _DEEPEST = 3
 
@@ -163,7 +163,7 @@ def _instantiate(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value
 
 
 def _globals(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
-    return Object(OWN_NAMES, m.fresh(), None)
+    return Object(_OWN_NAMES, m.fresh(), None)
 
 
 HANDLERS: dict[str, Callable[[Machine, Args, Kwargs, ast.AST], Value]] = {
@@ -178,7 +178,7 @@ HANDLERS: dict[str, Callable[[Machine, Args, Kwargs, ast.AST], Value]] = {
 
 def entry(m: Machine, view: Value, key: Value, node: ast.AST) -> Value | None:
     """`models.__dict__[name]`, `globals()[name]`."""
-    if isinstance(view, Object) and view.type == OWN_NAMES and not isinstance(key, Const):
+    if isinstance(view, Object) and view.type == _OWN_NAMES and not isinstance(key, Const):
         return _named_nowhere(m, key)
     if not isinstance(view, Object) or view.type != attributes.NAMESPACE:
         return None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.overlaps import is_named_overlap
 from mlcheck.lint.sites.layers.signs_in_sums import parents
@@ -21,7 +21,7 @@ from mlcheck.lint.sites.training.signs import Signs
 OVERLAPS = ("dice", "Dice", "iou", "IoU", "accard", "versky")
 _FROM_ONE = pattern(r"\b1(?:\.0*)? - |\bones\w*\([^\n]*\) - |-=|maximi[sz]e|\brsub\b|\*= ?-|neg\(|log\(")
 _SHARED = pattern(r"inter|overlap|shared|common|\btp\b|true_pos|\* ?\w*targ|\* ?\w*mask|\* ?\w*label", re.IGNORECASE)
-
+_TARGET = pattern(r"mask|target|label|truth|(?:^|_)(?:gt|y|seg|tgt|annotations?)(?:_|$)", re.IGNORECASE)
 _STEPS = 3
 
 
@@ -36,10 +36,16 @@ def lowered_overlaps(sites: Sites) -> Iterator[Lowered]:
     """`loss = bce(out, mask) + dice(out, mask)`, where `dice` returns `2 * shared / total`."""
     for file in sites.mentioning(OVERLAPS) if sites.uses_torch else ():
         for lines in all_lines(file):
-            for node in (call for call in lines.all(ast.Call) if len(call.args) > 1):
-                call, run = Call(file, node, lines.context), run_by(file, node.func, lines.context)
+            for node in filter(_is_with_target, lines.all(ast.Call)):
+                run = run_by(file, node.func, lines.context)
                 if run is not None and _is_coefficient(run.function) and _is_minimised(lines, node):
-                    yield Lowered(call, run.function)
+                    yield Lowered(Call(file, node, lines.context), run.function)
+
+
+def _is_with_target(call: ast.Call) -> bool:
+    """Whether one of the two is what the other is to become: of two predictions the overlap may have to be small."""
+    named = [_TARGET.search(last_name(arg.value if isinstance(arg, ast.Subscript) else arg)) for arg in call.args[:2]]
+    return len(named) == 2 and named.count(None) == 1
 
 
 def _is_coefficient(function: Function) -> bool:

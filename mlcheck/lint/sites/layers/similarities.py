@@ -23,6 +23,8 @@ _FUNCTIONS = (
 _LOSS = "torch.nn.CrossEntropyLoss"
 _PRODUCTS = ("torch.matmul", "torch.mm")
 _TURNS = (".T", ".t()", "transpose(", "permute(")
+_TIMES = pattern(r"[\w)\]][ \t]*@|matmul\(|\bmm\(")
+_TEMPERATURE = pattern(r"(?:^|_)(?:temp|temperature|tau)$", words=["temp", "tau"])
 _SAME = ("float", "contiguous", "to", "cuda", "double", "half", "type_as")
 _DEPTH = 8
 
@@ -47,6 +49,8 @@ def similarities(sites: Sites) -> tuple[Similarity, ...]:
 
 
 def _all(sites: Sites) -> Iterator[Similarity]:
+    if not any(_TIMES.search(file.text) for file in sites.mentioning(_TURNS)):
+        return
     for call, scores in _compared(sites):
         here, factors = Origin(call.file, scores, call.context), list[Origin]()
         for _ in range(_DEPTH):
@@ -128,9 +132,6 @@ def _scaled(here: Origin, factors: list[Origin]) -> ast.expr | None:
 def _is_number_like(node: ast.expr) -> bool:
     """A number, or a name that is one's: which of two factors the scores are is else read off their order."""
     return isinstance(node, ast.Constant) or is_temperature(node)
-
-
-_TEMPERATURE = pattern(r"(?:^|_)(?:temp|temperature|tau)$", words=["temp", "tau"])
 
 
 def is_temperature(node: ast.expr) -> bool:

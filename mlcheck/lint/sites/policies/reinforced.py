@@ -19,13 +19,16 @@ _GAIN = pattern(
 _OTHERWISE = pattern(
     r"cost|penalt|maximi[sz]e|ascent|neg_?log|(?:[(=,\[:]|return)\s*-\s?(?:\w+\.)*(?:log_?p|reward|return|adv)"
 )
+_BY_HAND = pattern(r"\.grad\b", words=[".grad"])
 _TURNED = ("reversed(", "::-1", ".reverse(", "flip(", "flipud(", "appendleft(", "insert(")
 _JOINS = ("torch.cat", "torch.stack", "sum")
 
 
 def lowered(function: Function) -> Iterator[ast.BinOp]:
     """`loss = (log_probs * returns).sum()`, `loss.backward()`: the product, which is made small and not large."""
-    if _OTHERWISE.search(function.file.text.lower()):
+    if ".step(" not in function.text or _BY_HAND.search(function.text) or _OTHERWISE.search(function.file.text.lower()):
+        return
+    if any(True for _ in function.file.sites.mentioning(["maximize"], tests=True)):
         return
     signs = Signs(Lines(function.file, function), lambda node: isinstance(node, ast.Constant))
     for product in function.all(ast.BinOp):
