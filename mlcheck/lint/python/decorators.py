@@ -48,17 +48,21 @@ def _decorate(m: Machine, decorator: Value, function: Value, node: ast.expr, own
             return Partial(made, (bound,), {}) if made.bound is None else made
         if isinstance(made, Function | Partial | Object):
             return made
-        return _with_grad(function, "unknown", m.place(node)) if _speaks_of_gradients(decorator) else function
+        return _with_grad(function, "unknown", m.place(node)) if _speaks_of_gradients(m, decorator) else function
     if isinstance(function, Function) and not _leaves_gradients(m, node):
         return Function(function.info, function.scope, function.bound, "unknown", function.place, function.static)
     return function
 
 
-def _speaks_of_gradients(decorator: Function | Partial) -> bool:
+def _speaks_of_gradients(m: Machine, decorator: Function | Partial) -> bool:
     """`return (torch.inference_mode if NEW else torch.no_grad)()(function)`, in a decorator of the project's own."""
     if isinstance(decorator, Partial):
-        return isinstance(decorator.function, Function | Partial) and _speaks_of_gradients(decorator.function)
-    return any(_may_switch(name) for name in map(last_name, walk(decorator.info.node)))
+        return isinstance(decorator.function, Function | Partial) and _speaks_of_gradients(m, decorator.function)
+    return m.facts.sites.once_of(_names_a_switch, decorator.info.node)
+
+
+def _names_a_switch(code: ast.AST) -> bool:
+    return any(map(_may_switch, map(last_name, walk(code))))
 
 
 def _leaves_gradients(m: Machine, node: ast.expr) -> bool:
