@@ -93,7 +93,8 @@ def _is_moved(target: ast.expr, value: ast.expr) -> bool:
 
 def _rare_twins(text: str, moved: Counter[str]) -> set[str]:
     """Names that stand there once or twice and have a twin that stands there more than once, by the text alone."""
-    counts = Counter(_NAME.findall(text)) - moved - moved
+    counts = Counter(_NAME.findall(text))
+    counts = counts - moved - moved if moved else counts
     shared = Counter(stem for name in counts for stem in _stems(name))
     common = Counter(stem for name, count in counts.items() if count > 1 for stem in _stems(name))
     rare = (name for name, count in counts.items() if count <= _RARE)
