@@ -93,7 +93,7 @@ def run_child(
     """
     with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder, termination_raises():
         child = _Child(argv, Path(cwd), Path(folder), time_limit_s, memory, environment)
-        with warden(child.mark, Path(folder)):
+        with warden(child.leader, child.mark, Path(folder)):
             try:
                 child.listen(on_message)
             finally:
@@ -132,6 +132,7 @@ class _Child:
                 raise
             finally:
                 os.close(channel)
+        self.leader = self._process.pid  # of a group of its own
 
     def _start(
         self, argv: list[str], cwd: Path, channel: int, stacks: IO[bytes], out: IO[bytes], err: IO[bytes]

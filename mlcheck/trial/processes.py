@@ -83,14 +83,11 @@ def kill_group(leader: int) -> None:
 
 def kill_marked(mark: bytes) -> None:
     """Kill what carries the mark in its environment, as a daemon does that left its group; cleaners last (Linux)."""
-    for _ in range(3):
-        found = [process for process in marked(mark) if not _cleans_up(process)]
-        if not found:
-            break
-        for process in found:
-            _kill(process)
     end = time.monotonic() + _PATIENCE_S
     while (left := marked(mark)) and time.monotonic() < end:
+        for process in left:  # anew each time: one that was just starting shows its environment only now
+            if not _cleans_up(process):
+                _kill(process)
         time.sleep(_LOOK_S)
     for process in left:
         _kill(process)

@@ -10,23 +10,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mlcheck.trial.processes import kill_marked
+from mlcheck.trial.processes import kill_group, kill_marked
 
 _START = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from mlcheck.trial.warden import watch
-watch(sys.argv[2], sys.argv[3])
+watch(int(sys.argv[2]), sys.argv[3], sys.argv[4])
 """
 _RELIEVED = b"relieved"
 
 
 @contextmanager
-def warden(mark: str, folder: Path) -> Iterator[None]:
-    """While entered, a process of its own waits for this one to vanish."""
+def warden(leader: int, mark: str, folder: Path) -> Iterator[None]:
+    """While entered, a process of its own waits for this one to vanish.
+
+    It then kills the group of `leader` and what carries `mark`: a process that is just starting shows no mark yet.
+    """
     home = str(Path(__file__).resolve().parent.parent.parent)
     process = subprocess.Popen(  # noqa: S603 - mlcheck's own
-        [sys.executable, "-I", "-S", "-c", _START, home, mark, str(folder)],
+        [sys.executable, "-I", "-S", "-c", _START, home, str(leader), mark, str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -40,9 +43,10 @@ def warden(mark: str, folder: Path) -> Iterator[None]:
             process.communicate(_RELIEVED)
 
 
-def watch(mark: str, folder: str) -> None:
+def watch(leader: int, mark: str, folder: str) -> None:
     """Wait for the end of standard input; without a word before it, clean up."""
     if os.read(0, len(_RELIEVED)) == _RELIEVED:
         return
+    kill_group(leader)
     kill_marked(mark.encode())
     shutil.rmtree(folder, ignore_errors=True)
