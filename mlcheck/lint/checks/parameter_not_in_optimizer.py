@@ -189,7 +189,7 @@ def _layer_put_in(made: Call, model: str, optimizer: str) -> ast.expr | None:
                 root = root.value
             if root is not target and is_name(root, model):
                 found = target
-    above = callers(made.file.sites, made.function) if made.function is not None else ()
+    above = callers(made.file.sites, made.function) if found and used and made.function is not None else ()
     extended = any(word in ast.unparse(around(call)) for call in above for word in _HANDED_ON)
     return found if used and not extended else None
 

@@ -18,7 +18,7 @@ _NAME = pattern(r"[A-Za-z_]\w*")
 _SIZES = pattern(r"^_|len|size|shape|num|dim")  # of things that belong together these agree
 _ANCHOR = pattern(r"quer|anchor|user|source")
 _MOVES = ("to", "cuda", "cpu", "float", "double", "half", "long", "contiguous", "unsqueeze", "reshape", "view")
-_MOVED = pattern(rf"\b(\w+)\b[^=\n]* = [^=\n]*\b\1\.(?:{'|'.join(_MOVES)})\(")
+_MOVING = pattern(rf"\.(?:{'|'.join(_MOVES)})\(")
 _LABELS = pattern(r"label|target|(?:^|_)(?:y|gt|truth|tgt)(?:_|\d|$)")
 _SHORTEST = 2
 _NEAR = 20
@@ -80,7 +80,7 @@ def added_to_itself(lines: Lines) -> Iterator[tuple[ast.BinOp, str]]:
 
 def _moved(lines: Lines) -> Counter[str]:
     """How often each name is only given to itself: `x1, x2 = x1.to(device), x2.to(device)`."""
-    if lines.function is None or not _MOVED.search(lines.text):
+    if lines.function is None or not _MOVING.search(lines.text):
         return Counter()
     pairs = [pair for line in lines.all(ast.Assign) for pair in assigned(line)]
     return Counter(last_name(target) for target, value in pairs if _is_moved(target, value))

@@ -51,13 +51,13 @@ def kept_losses(sites: Sites) -> Iterator[KeptLoss]:
 def _kept(loop: LoopSite) -> Iterator[KeptLoss]:
     body = list(_opened(loop.node.body))
     losses = {number: _differentiated(line) for number, line in enumerate(body)}
-    holders = {number: _holder(line) for number, line in enumerate(body)}
+    holders = {number: holder for number, line in enumerate(body) if (holder := _holder(line))}
     for at, line in enumerate(body):
         name, loss = added_by(line)
         if not isinstance(line, ast.Expr) and any(line in _opened(block.body) for block in _quiet(loop.node.body)):
             continue  # a sum that is formed without gradients has no graph
-        whole = isinstance(line, ast.Expr) and not _is_changed(loop.node, loss)
-        found = losses | {number: holder for number, holder in holders.items() if holder and whole}
+        whole = isinstance(line, ast.Expr) and loss in holders.values() and not _is_changed(loop.node, loss)
+        found = losses | holders if whole else losses
         for number in [number for number, each in found.items() if each and each == loss]:
             low, high = sorted([at, number])
             if any(stores(between, loss) for between in body[low + 1 : high]):
