@@ -35,8 +35,13 @@ def fills(function: Function) -> bool:
 def asked_for(init: Function, call: ast.Call) -> set[str]:
     """The classes that the initialisation tells apart by `isinstance`, by their last names; empty: it may be any."""
     named = init.file.resolve(call.args[0] if call.args else call.func, init.inner)
+    return kinds_told_apart(named) if isinstance(named, Function) else set()
+
+
+def kinds_told_apart(function: Function) -> set[str]:
+    """The last names of the classes that it asks for by `isinstance`."""
     found = set()
-    for node in named.nodes if isinstance(named, Function) else ():
+    for node in function.nodes:
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance" and len(node.args) == 2:
             kinds = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
             found |= {ast.unparse(kind).rpartition(".")[2] for kind in kinds}
