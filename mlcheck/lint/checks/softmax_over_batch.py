@@ -14,13 +14,14 @@ from mlcheck.lint.sites.layers.aligned import over_no_symbols
 from mlcheck.lint.sites.layers.batched_products import weighed_across
 from mlcheck.lint.sites.layers.compared_rows import normalised_over_rows
 from mlcheck.lint.sites.layers.drawing import drawn_from
-from mlcheck.lint.sites.layers.first_dimension import MAY_TURN, is_over_first, normalised_over_samples
+from mlcheck.lint.sites.layers.first_dimension import MAY_TURN, dimension_of, is_over_first, normalised_over_samples
 from mlcheck.lint.sites.layers.implied_dimension import over_samples
 from mlcheck.lint.sites.layers.merged_rows import over_merged_rows
 from mlcheck.lint.sites.layers.modules import module_classes
 from mlcheck.lint.sites.layers.picked_labels import answers_picked_along_other, labels_picked_along_other
 from mlcheck.lint.sites.layers.pooling import pooled_elsewhere
 from mlcheck.lint.sites.layers.routing import named_along_other, picked_along_other
+from mlcheck.lint.sites.layers.scored_steps import has_steps
 from mlcheck.lint.sites.layers.stacked import over_samples_of_stack
 from mlcheck.lint.values import Object, Tensor
 
@@ -31,7 +32,7 @@ _LOSSES = ("torch.nn.NLLLoss", "torch.nn.KLDivLoss", "torch.nn.CrossEntropyLoss"
 def check(facts: Facts) -> Iterator[Finding]:
     told = set[tuple[str, int]]()
     multiplied = (*weighed_across(facts.sites), *_pooled(facts))
-    for finding in (*_normalised(facts), *multiplied, *_implied(facts), *_aligned(facts)):
+    for finding in (*_normalised(facts), *multiplied, *_implied(facts), *_aligned(facts), *_over_steps(facts)):
         spot = finding.location.path, finding.location.line
         if spot not in told:
             told.add(spot)
@@ -101,6 +102,21 @@ def _normalised(facts: Facts) -> Iterator[Finding]:
                 f"`{scores.kind}` over dimension 0 normalises over the samples of the batch, not over the classes",
                 scores.place.location,
                 help="use `dim=1`, or `dim=-1` where the classes come last",
+                related=(loss.place.location,),
+            )
+
+
+def _over_steps(facts: Facts) -> Iterator[Finding]:
+    """`log_softmax(self.out(hidden), dim=1)` of (samples, steps, classes), on its way to `NLLLoss`."""
+    for loss in (each for each in facts.losses if each.name == "torch.nn.NLLLoss"):
+        scores = loss.input
+        normalised = scores.place if isinstance(scores, Tensor) and scores.kind == "log_softmax" else None
+        call = facts.sites.call_at(normalised) if normalised is not None else None
+        if call is not None and dimension_of(call) in (1, -2) and has_steps(call):
+            yield Finding(
+                "This normalises over the steps of the sequence: the classes are the last of three dimensions",
+                call.place.location,
+                help="`dim=-1`: the scores of each step add up to one",
                 related=(loss.place.location,),
             )
 

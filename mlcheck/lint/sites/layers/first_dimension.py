@@ -173,8 +173,11 @@ def _is_of_linear(call: Call, cls: Class) -> bool:
 
 def is_over_first(call: Call | None) -> bool:
     """`F.softmax(x, 0)`, `x.softmax(dim=0)`, `nn.Softmax(0)`, and `self.norm(x)` of such a layer."""
-    if call is None:
-        return False
+    return call is not None and dimension_of(call) == 0
+
+
+def dimension_of(call: Call) -> int | None:
+    """The dimension along which a softmax, or `normalize`, works; None where it is not told, or not by one number."""
     call = softmax_layer(call, LOG_LAYERS) or call
     node = call.node
     name = last_name(node.func)
@@ -185,5 +188,6 @@ def is_over_first(call: Call | None) -> bool:
     place = 0 if name[:1].isupper() or not of_function else 2 if name == "normalize" else 1
     given += node.args[place : place + 1]
     told = origins(call.file, given[0], call.context) if given else []
-    over = [each.file.constant(each.node, each.context) for each in told]
-    return bool(over) and all(each == 0 and each is not False for each in over)
+    over = {each.file.constant(each.node, each.context) for each in told}
+    only = over.pop() if len(over) == 1 else None
+    return only if isinstance(only, int) and not isinstance(only, bool) else None

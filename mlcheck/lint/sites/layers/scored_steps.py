@@ -1,0 +1,54 @@
+"""Scores of every step of a sequence: of (samples, steps, classes), the classes are the last dimension."""
+
+from __future__ import annotations
+
+import ast
+
+from mlcheck.lint.nodes import last_name
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.layers.recurrent import outputs
+from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.scopes import Context
+
+_SEQUENCES = frozenset(["torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder"])
+_STEPWISE = frozenset(
+    f"torch.nn.{name}"
+    for name in ("Linear", "Dropout", "LayerNorm", "ReLU", "Tanh", "GELU", "ELU", "SiLU", "LeakyReLU", "Sigmoid")
+)
+_FUNCTIONS = frozenset(["relu", "tanh", "gelu", "elu", "silu", "leaky_relu", "dropout", "sigmoid"])
+_DEEP = 6
+
+
+def has_steps(call: Call) -> bool:
+    """Whether a softmax is given what layers made of each step of a recurrent layer or transformer by itself."""
+    given = call.argument("input", 0)
+    of_method = call.owner if last_name(call.node.func) in ("log_softmax", "softmax") else None
+    if of_method is not None and not call.file.called(call.node, call.context):
+        given = of_method
+    return isinstance(given, ast.expr) and _has_steps(call.file, given, call.context, _DEEP)
+
+
+def _has_steps(file: File, node: ast.expr, context: Context, depth: int) -> bool:
+    if depth <= 0:
+        return False
+    if outputs(file, node, context) is not None:
+        return True
+    node, context = source(file, node, context)
+    if not isinstance(node, ast.Call) or not node.args:
+        return False
+    layer = _layer(file, node, context)
+    if layer in _SEQUENCES:
+        return True
+    stepwise = layer in _STEPWISE or (last_name(node.func) in _FUNCTIONS and file.called(node, context) != "")
+    return stepwise and _has_steps(file, node.args[0], context, depth - 1)
+
+
+def _layer(file: File, node: ast.Call, context: Context) -> str:
+    """The layer of its module that this calls, by the full name of its class; "" where it cannot be told."""
+    function = file.function_around(context)
+    name = own_attribute(node.func, function)
+    sets = function.cls.attribute(name) if name and function is not None and function.cls is not None else []
+    made = {method.file.called(assigned.value, assigned.context) for method, assigned in sets}
+    return made.pop() if len(made) == 1 else ""
