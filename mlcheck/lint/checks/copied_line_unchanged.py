@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import File
-from mlcheck.lint.sites.copying.doubled import mixed_with_itself, one_wave_twice
+from mlcheck.lint.sites.copying.doubled import mixed_with_itself, one_wave_twice, same_loss_twice
 from mlcheck.lint.sites.copying.left_makers import left_makers
 from mlcheck.lint.sites.copying.left_targets import left_targets
 from mlcheck.lint.sites.copying.mirrored import mirrored_lines
@@ -38,6 +38,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             )
         for lines in all_lines(file):
             facts.sites.seen[LOOKS_AT] += 1
+            text = lines.text
             for copied in copied_lines(lines):
                 made = copied.copy.value if isinstance(copied.copy, ast.Assign) else copied.copy
                 if file.called(made, lines.context).startswith(("torch.optim.", LOADER)):
@@ -57,6 +58,13 @@ def check(facts: Facts) -> Iterator[Finding]:
                     file.place(node, lines.context).location,
                     help=f"compute the second from `{unread}`",
                 )
+            for node, one, other in same_loss_twice(lines) if "loss" in text or "entropy" in text else ():
+                yield Finding(
+                    f"Both sides of this sum are `{ast.unparse(one)}`: it is one loss, twice",
+                    file.place(node, lines.context).location,
+                    help="compute one of them from what it was meant for",
+                    related=(file.place(one, lines.context).location, file.place(other, lines.context).location),
+                )
             for pair in mirrored_lines(lines):
                 yield Finding(
                     f"This is line {pair.first.lineno} with both sides exchanged in all names but `{pair.called}`",
@@ -64,7 +72,6 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"call `{pair.meant}` here",
                     related=(file.place(pair.first, lines.context).location,),
                 )
-            text = lines.text
             if "1 - " in text or "1-" in text or "1. - " in text or "1.0 - " in text:
                 for node, name in mixed_with_itself(lines):
                     yield Finding(

@@ -11,7 +11,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.data.test_sets import holds_test_set, is_tested_too
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.latest import origin
+from mlcheck.lint.sites.latest import latest, origin
 from mlcheck.lint.sites.model import Function
 from mlcheck.lint.sites.scopes import Context
 from mlcheck.lint.values import split_of_name
@@ -30,6 +30,9 @@ def scored_on_test(file: File, score: ast.expr, context: Context, depth: int = 2
     while isinstance(value, ast.Attribute | ast.Subscript):
         value = value.value
     found, where = assigned(file, value, context)
+    one = _one_of_several(file, score, found, where, context)
+    if one is not None:
+        return found if is_test_data(one) and not is_validation(one) else None
     for node in walk(found):
         if isinstance(node, ast.Call):
             given = [part for arg in (*node.args, *(word.value for word in node.keywords)) for part in _parts(arg)]
@@ -46,6 +49,23 @@ def scored_on_test(file: File, score: ast.expr, context: Context, depth: int = 2
     names = [node for node in walk(found) if isinstance(node, ast.Name)]
     taken = [scored_on_test(file, name, where, depth - 1) for name in names]
     return next(iter(taken), None) if None not in taken else None
+
+
+def _one_of_several(file: File, score: ast.expr, found: ast.expr, where: Context, context: Context) -> ast.expr | None:
+    """`test` of `scores[2]`, and of `c` in `a, b, c = scores`, with `scores = [run(x) for x in (train, val, test)]`."""
+    if not isinstance(found, ast.ListComp) or len(found.generators) != 1 or found.generators[0].ifs:
+        return None
+    over, _ = file.value(found.generators[0].iter, where)
+    held = over.elts if isinstance(over, ast.Tuple | ast.List) else []
+    number = None
+    match score:
+        case ast.Subscript(value=ast.Name(), slice=index):
+            number = file.constant(index, context)
+        case ast.Name():
+            bound = latest(file, score, context)
+            number = bound.item if bound is not None and bound.kind == "item" else None
+    known = isinstance(number, int) and -len(held) <= number < len(held)
+    return held[number] if known and isinstance(number, int) else None
 
 
 def _parts(given: ast.expr) -> list[ast.expr]:

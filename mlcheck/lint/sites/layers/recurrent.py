@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.lint.nodes import before_methods, is_name
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import latest, source
@@ -43,6 +44,27 @@ def outputs(file: File, node: ast.expr, context: Context) -> Outputs | None:
         node, context = bound.value, bound.context
     elif isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "0":
         node = node.value
+    return _of_layer(file, node, context)
+
+
+def state_of(file: File, node: ast.expr, context: Context) -> Outputs | None:
+    """`h` of `out, h = self.rnn(x)` and of `out, (h, c) = self.rnn(x)`, where it was bound last; None of all else."""
+    bound = latest(file, node, context) if isinstance(node, ast.Name) else None
+    line = bound.node if bound is not None else None
+    if bound is not None and isinstance(bound.value, ast.Call) and isinstance(line, ast.Assign):
+        viewed = before_methods(bound.value, ("view", "reshape"))
+        if bound.kind == "value" and viewed is not bound.value:
+            return state_of(file, viewed, bound.context)
+    if bound is None or not isinstance(line, ast.Assign) or not isinstance(line.targets[0], ast.Tuple):
+        return None
+    match line.targets[0].elts:
+        case [_, ast.Tuple(elts=[ast.Name(id=name), _])] | [_, ast.Name(id=name)] if is_name(node, name):
+            return _of_layer(file, line.value, bound.context)
+    return None
+
+
+def _of_layer(file: File, node: ast.expr, context: Context) -> Outputs | None:
+    """What a call of one of the module's own recurrent layers gives."""
     if not isinstance(node, ast.Call) or not node.args:
         return None
     function = file.function_around(context)
