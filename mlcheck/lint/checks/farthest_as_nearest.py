@@ -8,7 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.evaluation.neighbours import farthest_for_nearest
 
 LOOKS_AT = "neighbours by their distance"
-WORDS = ("cdist", "pairwise_distances", "euclidean_distances")
+WORDS = ("cdist", "pairwise_distances", "euclidean_distances", ".sum(")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -38,6 +38,8 @@ def blocks_of(manager: Function | Class) -> Iterator[Block]:
         for call in file.calls(manager.name, *file.walk.aliases.get(manager.name, ())):
             if file.resolve(call.node.func, call.context) is not manager:
                 continue
+            names = file.names_given(call.node)
             for node in call.function.nodes if call.function is not None else walk(file.module.source.tree):
-                if isinstance(node, ast.With) and any(item.context_expr is call.node for item in node.items):
+                entered = [item.context_expr for item in node.items] if isinstance(node, ast.With) else []
+                if isinstance(node, ast.With) and any(e is call.node or last_name(e) in names for e in entered):
                     yield Block(call, node.body)

@@ -78,17 +78,27 @@ def _forced(function: Function) -> Iterator[Forced]:
         if kept is None and last_name(share) not in function.parameters:
             continue
         names = {last_name(line.targets[0]) for line in function.all(ast.Assign) if test in walk(line.value)}
-        choices: list[ast.IfExp | ast.If] = [*function.all(ast.IfExp), *function.all(ast.If)]
-        for choice in choices:
-            if choice.test is test or (isinstance(choice.test, ast.Name) and choice.test.id in names):
-                arms = [_parts_of(function, arm) for arm in (choice.body, choice.orelse)]
+        for asked, *both in _choices(function):
+            if asked is test or last_name(asked) in names:
+                arms = [_parts_of(function, arm) for arm in both]
                 answers = (arms[0] | arms[1]) - (arms[0] & arms[1])
                 yield from (Forced(function, name, last_name(share), kept, test) for name in answers)
 
 
-def _parts_of(function: Function, arm: ast.expr | list[ast.stmt]) -> set[str]:
+def _choices(function: Function) -> Iterator[tuple[ast.expr, list[ast.AST], list[ast.AST]]]:
+    """The test of each choice, and what its two arms are."""
+    for branch in function.all(ast.If):
+        yield branch.test, [*branch.body], [*branch.orelse]
+    for choice in function.all(ast.IfExp):
+        yield choice.test, [choice.body], [choice.orelse]
+    for call in function.all(ast.Call):
+        if len(call.args) == 3 and function.file.called(call, function.inner) == "torch.where":
+            yield call.args[0], [call.args[1]], [call.args[2]]
+
+
+def _parts_of(function: Function, arm: list[ast.AST]) -> set[str]:
     """The parameters whose parts an arm reads: `target` of `target[:, t]`."""
-    nodes = [node for part in (arm if isinstance(arm, list) else [arm]) for node in walk(part)]
+    nodes = [node for part in arm for node in walk(part)]
     parts = [node.value for node in nodes if isinstance(node, ast.Subscript)]
     return {part.id for part in parts if isinstance(part, ast.Name) and part.id in function.parameters}
 

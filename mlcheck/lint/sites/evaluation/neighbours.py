@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import before_methods, is_name, last_name, walk
+from mlcheck.lint.nodes import before_methods, is_name, is_none, last_name, walk
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.origins import sole
 from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.training.unreduced_losses import squared
 
 _DISTANCES = frozenset(["torch.cdist", "scipy.spatial.distance.cdist", "sklearn.metrics.pairwise_distances"])
 _DISTANCES |= {"sklearn.metrics.pairwise.euclidean_distances", "sklearn.metrics.pairwise.pairwise_distances"}
@@ -27,7 +28,7 @@ class Farthest(NamedTuple):
 
 def farthest_for_nearest(sites: Sites) -> Iterator[Farthest]:
     """`nearest = torch.cdist(a, b).topk(5).indices`, and `labels[nearest] == y`: those are the farthest."""
-    far = any(True for _ in sites.mentioning(["cdist", "pairwise_distances", "euclidean_distances"]))
+    far = any(True for _ in sites.mentioning(["cdist", "pairwise_distances", "euclidean_distances", ".sum("]))
     for file in sites.calling(_TAKES) if far else ():
         for call in file.calls(*_TAKES):
             distances = _distances(call)
@@ -36,8 +37,7 @@ def farthest_for_nearest(sites: Sites) -> Iterator[Farthest]:
 
 
 def _distances(call: Call) -> Place | None:
-    by_name = call.file.called(call.node, call.context).startswith("torch.") and call.node.args
-    given = call.node.args[0] if by_name else call.owner
+    given = call.node.args[0] if _is_by_name(call) and call.node.args else call.owner
     if given is None:
         return None
     found = sole(call.file, before_methods(given, _MOVES), call.context)
@@ -45,11 +45,33 @@ def _distances(call: Call) -> Place | None:
         return None
     made = before_methods(found.node, _MOVES)
     is_distance = isinstance(made, ast.Call) and found.file.called(made, found.context) in _DISTANCES
-    return found.file.place(made, found.context) if is_distance else None
+    return found.file.place(made, found.context) if is_distance or _is_by_hand(made) else None
+
+
+def _is_by_name(call: Call) -> bool:
+    return call.file.called(call.node, call.context).startswith(("torch.", "numpy."))
+
+
+def _is_by_hand(node: ast.expr) -> bool:
+    """`((a[:, None] - b[None]) ** 2).sum(-1)`, and the root of that."""
+    match before_methods(node, ("sqrt",)):
+        case ast.Call(func=ast.Attribute(value=inner, attr="sum"), args=[dim], keywords=[]):
+            pass
+        case ast.Call(
+            func=ast.Attribute(value=inner, attr="sum"), args=[], keywords=[ast.keyword(arg="dim", value=dim)]
+        ):
+            pass
+        case _:
+            return False
+    difference = squared(inner)
+    parts = [part for part in walk(difference) if isinstance(part, ast.Subscript)] if difference is not None else []
+    crossed = any(is_none(each) for part in parts for each in walk(part.slice))
+    is_difference = isinstance(difference, ast.BinOp) and isinstance(difference.op, ast.Sub)
+    return is_difference and crossed and ast.unparse(dim) in ("-1", "2")
 
 
 def _takes_greatest(call: Call) -> bool:
-    of_torch = call.file.called(call.node, call.context).startswith("torch.")
+    of_torch = _is_by_name(call)
     match last_name(call.node.func):
         case "topk":
             return call.constant("largest", 2 + of_torch, default=True) is True

@@ -138,9 +138,9 @@ def _begins_at_zero(loop: LoopSite, statement: ast.stmt, name: str) -> bool:
     for target, value in assigned(statement):
         if key and is_name(target, held):
             value = _entries(value).get(key.removesuffix("]"), value)
-        elif key or _root(target) != name:
+        elif _root(target) != name:
             continue
-        if _root(target) == held:
+        if _root(target) in (held, name):
             if isinstance(value, ast.Constant):
                 return type(value.value) in (int, float) and value.value == 0
             return loop.file.called(value, loop.context) in _ZEROS

@@ -43,7 +43,7 @@ def scored_on_test(file: File, score: ast.expr, context: Context, depth: int = 2
             named = file.resolve(node.func, where)
             if isinstance(named, Function) and not any(map(is_validation, given)) and _loops_over_test(named):
                 return node
-    added = _added_up(file, found, where)
+    added = _added_up(file, found, where, value)
     if added is not None or found is score or depth == 0 or not isinstance(found, ast.BinOp):
         return added
     names = [node for node in walk(found) if isinstance(node, ast.Name)]
@@ -73,11 +73,12 @@ def _parts(given: ast.expr) -> list[ast.expr]:
     return given.elts if isinstance(given, ast.Tuple | ast.List) else [given]
 
 
-def _added_up(file: File, found: ast.expr, context: Context) -> ast.AST | None:
-    """The loop over the test set that adds up the numbers behind the score: of several, the last one above it."""
+def _added_up(file: File, found: ast.expr, context: Context, listed: ast.expr) -> ast.AST | None:
+    """The loop over the test set that adds up the numbers behind the score, or lists them: the last one above it."""
     function = file.function_around(context)
     body = function.node if function is not None else file.module.source.tree
     names = {node.id for node in walk(found) if isinstance(node, ast.Name)}
+    names |= {name for name in (last_name(listed),) if isinstance(found, ast.List) and not found.elts}
     loops = [node for node in walk(body) if isinstance(node, ast.For)]
     adding = [(line.lineno, loop) for loop in loops for line in walk(loop) if _adds_to(line, names)]
     last = max((line for line, _ in adding if line < found.lineno), default=0)
@@ -87,8 +88,15 @@ def _added_up(file: File, found: ast.expr, context: Context) -> ast.AST | None:
     return None
 
 
-def _adds_to(node: ast.AST, names: set[str]) -> TypeGuard[ast.AugAssign]:
-    return isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id in names
+def _adds_to(node: ast.AST, names: set[str]) -> TypeGuard[ast.AugAssign | ast.Call]:
+    """`total += score`, `scores.append(score)`."""
+    match node:
+        case (
+            ast.AugAssign(target=ast.Name(id=name))
+            | ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"))
+        ):
+            return name in names
+    return False
 
 
 def assigned(file: File, node: ast.expr, context: Context) -> tuple[ast.expr, Context]:
