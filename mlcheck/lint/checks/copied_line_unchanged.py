@@ -58,13 +58,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     file.place(node, lines.context).location,
                     help=f"compute the second from `{unread}`",
                 )
-            for node, one, other in same_loss_twice(lines) if "loss" in text or "entropy" in text else ():
-                yield Finding(
-                    f"Both sides of this sum are `{ast.unparse(one)}`: it is one loss, twice",
-                    file.place(node, lines.context).location,
-                    help="compute one of them from what it was meant for",
-                    related=(file.place(one, lines.context).location, file.place(other, lines.context).location),
-                )
+            yield from _same_losses(lines) if "loss" in text or "entropy" in text else ()
             for pair in mirrored_lines(lines):
                 yield Finding(
                     f"This is line {pair.first.lineno} with both sides exchanged in all names but `{pair.called}`",
@@ -87,6 +81,16 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help="take the sine in one half, and the cosine in the other",
                         related=(file.place(first, lines.context).location,),
                     )
+
+
+def _same_losses(lines: Lines) -> Iterator[Finding]:
+    for node, one, other in same_loss_twice(lines):
+        yield Finding(
+            f"Both sides of this sum are `{ast.unparse(one)}`: it is one loss, twice",
+            lines.file.place(node, lines.context).location,
+            help="compute one of them from what it was meant for",
+            related=tuple(lines.file.place(each, lines.context).location for each in (one, other)),
+        )
 
 
 def _are_alternatives(lines: Lines, copied: Copied) -> bool:
