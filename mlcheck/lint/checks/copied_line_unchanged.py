@@ -38,7 +38,6 @@ def check(facts: Facts) -> Iterator[Finding]:
             )
         for lines in all_lines(file):
             facts.sites.seen[LOOKS_AT] += 1
-            text = lines.text
             for copied in copied_lines(lines):
                 made = copied.copy.value if isinstance(copied.copy, ast.Assign) else copied.copy
                 if file.called(made, lines.context).startswith(("torch.optim.", LOADER)):
@@ -58,7 +57,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     file.place(node, lines.context).location,
                     help=f"compute the second from `{unread}`",
                 )
-            yield from _same_losses(lines) if "loss" in text or "entropy" in text else ()
+            yield from _same_losses(lines)
             for pair in mirrored_lines(lines):
                 yield Finding(
                     f"This is line {pair.first.lineno} with both sides exchanged in all names but `{pair.called}`",
@@ -66,14 +65,14 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"call `{pair.meant}` here",
                     related=(file.place(pair.first, lines.context).location,),
                 )
-            if "1 - " in text or "1-" in text or "1. - " in text or "1.0 - " in text:
+            if any(word in lines.text for word in ("1 - ", "1-", "1. - ", "1.0 - ")):
                 for node, name in mixed_with_itself(lines):
                     yield Finding(
                         f"Both sides of this mixture are `{name}`: it is what it is mixed of",
                         file.place(node, lines.context).location,
                         help="mix it with the other one, which goes by the same order as its inputs",
                     )
-            if "::2" in text:
+            if "::2" in lines.text:
                 for first, second in one_wave_twice(lines):
                     yield Finding(
                         f"The odd places get what the even ones get: both are `{ast.unparse(second.value)}`",
@@ -84,7 +83,8 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _same_losses(lines: Lines) -> Iterator[Finding]:
-    for node, one, other in same_loss_twice(lines):
+    told = "loss" in lines.text or "entropy" in lines.text
+    for node, one, other in same_loss_twice(lines) if told else ():
         yield Finding(
             f"Both sides of this sum are `{ast.unparse(one)}`: it is one loss, twice",
             lines.file.place(node, lines.context).location,
