@@ -10,7 +10,15 @@ from mlcheck.lint.sites.layers.mask_meanings import OPPOSITE
 from mlcheck.lint.sites.layers.masks_left_out import left_out_masks
 
 LOOKS_AT = "attention"
-WORDS = ("Transformer", "MultiheadAttention", "scaled_dot_product_attention", "_mask", "masked_fill", "where")
+WORDS = (
+    "Transformer",
+    "MultiheadAttention",
+    "scaled_dot_product_attention",
+    "_mask",
+    "masked_fill",
+    "where",
+    "softmax",
+)
 _WHAT = {
     "past": "the places up to each one",
     "future": "the places after each one",
@@ -38,7 +46,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             f"This hides {_WHAT[hidden.true_for]} from attention and leaves {_WHAT[OPPOSITE[hidden.true_for]]}: "
             "the mask is inverted",
-            hidden.call.place.location,
+            hidden.place.location,
             help="invert the mask, or fill where it is false",
             related=(made.file.place(made.node, made.context).location,),
         )

@@ -26,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         facts.sites.seen[LOOKS_AT] += 1
         given = call.argument("y_score", 1)
         decided = _decided(call.file, given, call.context) if given is not None else None
-        if decided is not None and "torch" in call.file.text and not call.file.is_test:
+        if decided is not None and facts.sites.uses_torch and not call.file.is_test:
             yield Finding(
                 f"`{last_name(call.node.func)}` gets decisions, not scores: the curve has a single point, "
                 "and the area depends on that threshold",

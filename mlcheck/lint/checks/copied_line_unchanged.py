@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import File
-from mlcheck.lint.sites.copying.doubled import mixed_with_itself, one_wave_twice
+from mlcheck.lint.sites.copying.doubled import mixed_with_itself, one_wave_twice, same_loss_twice
 from mlcheck.lint.sites.copying.left_makers import left_makers
 from mlcheck.lint.sites.copying.left_targets import left_targets
 from mlcheck.lint.sites.copying.mirrored import mirrored_lines
@@ -57,6 +57,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     file.place(node, lines.context).location,
                     help=f"compute the second from `{unread}`",
                 )
+            yield from _same_losses(lines)
             for pair in mirrored_lines(lines):
                 yield Finding(
                     f"This is line {pair.first.lineno} with both sides exchanged in all names but `{pair.called}`",
@@ -64,15 +65,14 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"call `{pair.meant}` here",
                     related=(file.place(pair.first, lines.context).location,),
                 )
-            text = lines.text
-            if "1 - " in text or "1-" in text or "1. - " in text or "1.0 - " in text:
+            if any(word in lines.text for word in ("1 - ", "1-", "1. - ", "1.0 - ")):
                 for node, name in mixed_with_itself(lines):
                     yield Finding(
                         f"Both sides of this mixture are `{name}`: it is what it is mixed of",
                         file.place(node, lines.context).location,
                         help="mix it with the other one, which goes by the same order as its inputs",
                     )
-            if "::2" in text:
+            if "::2" in lines.text:
                 for first, second in one_wave_twice(lines):
                     yield Finding(
                         f"The odd places get what the even ones get: both are `{ast.unparse(second.value)}`",
@@ -80,6 +80,17 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help="take the sine in one half, and the cosine in the other",
                         related=(file.place(first, lines.context).location,),
                     )
+
+
+def _same_losses(lines: Lines) -> Iterator[Finding]:
+    told = "loss" in lines.text or "entropy" in lines.text
+    for node, one, other in same_loss_twice(lines) if told else ():
+        yield Finding(
+            f"Both sides of this sum are `{ast.unparse(one)}`: it is one loss, twice",
+            lines.file.place(node, lines.context).location,
+            help="compute one of them from what it was meant for",
+            related=tuple(lines.file.place(each, lines.context).location for each in (one, other)),
+        )
 
 
 def _are_alternatives(lines: Lines, copied: Copied) -> bool:

@@ -13,7 +13,7 @@ from mlcheck.lint.sites.latest import origin
 from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "accuracy"
-WORDS = ("ignore_index",)
+WORDS = ("ignore_index", "-100")
 _LAYERS = ("torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss")
 _FUNCTIONS = ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss")
 _SHAPED = ("view", "reshape", "flatten", "contiguous", "long", "to", "cuda", "squeeze")
@@ -23,7 +23,8 @@ _MASKED = pattern(r"mask|valid|!=|\bne\(|\.ne\b|nonzero|where\(|isin|active|keep
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
-    if not any(True for _ in facts.sites.mentioning(WORDS)):
+    yield from _by_transformers(facts)
+    if not any(True for _ in facts.sites.mentioning(["ignore_index"])):
         return
     for file in facts.sites.mentioning(["argmax", ".max("]):
         counting = [each for each in file.functions if "==" in each.text and not _is_masked(each)]
@@ -45,9 +46,33 @@ def check(facts: Facts) -> Iterator[Finding]:
                     )
 
 
+def _by_transformers(facts: Facts) -> Iterator[Finding]:
+    """`model(**batch).logits.argmax(-1) == batch["labels"]`, where labels are set to -100, which the model ignores."""
+    marked = next((file for file in facts.sites.mentioning(["-100"])), None)
+    for file in facts.sites.mentioning([".logits"]) if marked is not None else ():
+        of_positions = any(word in file.text for word in ("TokenClassification", "CausalLM", "MaskedLM"))
+        for function in file.functions if of_positions else ():
+            names = {ast.unparse(line.targets[0]) for line in function.all(ast.Assign) if _is_labels(line.value)}
+            for labels in sorted(names | {"batch['labels']", "labels"}) if not _is_masked(function) else ():
+                facts.sites.seen[LOOKS_AT] += 1
+                counted = _counted(function, labels) if "-100" not in function.text else None
+                if counted is not None:
+                    yield Finding(
+                        f"The accuracy counts every position of `{labels}`, also those with the label -100, which the "
+                        "model's loss leaves out",
+                        function.place(counted).location,
+                        help=f"count where `{labels} != -100` alone",
+                    )
+
+
+def _is_labels(node: ast.expr) -> bool:
+    """`batch["labels"]`."""
+    return isinstance(_bare(node), ast.Subscript) and "'labels'" in ast.unparse(_bare(node))
+
+
 def _is_masked(function: Function, labels: str = r"masks?") -> bool:
     """Whether it picks out some of the positions; by a `mask` alone that may be the labels, it does not."""
-    return _MASKED.search(re.sub(rf"\b{labels}\b", "", function.text)) is not None
+    return _MASKED.search(re.sub(rf"\b{labels}\b|attention_mask", "", function.text)) is not None
 
 
 def _is_of_positions(loss: Call, labels: str) -> bool:
@@ -101,9 +126,12 @@ def _counted(function: Function, labels: str) -> ast.expr | None:
     numbered = f"{labels}.numel()" in function.text
     for call in function.file.calls("mean", "sum"):
         func = call.node.func
-        if call.function is not function or not isinstance(func, ast.Attribute) or call.node.args or call.node.keywords:
+        by_name = function.file.called(call.node, call.context) in ("torch.sum", "torch.mean")
+        if call.function is not function or not isinstance(func, ast.Attribute) or call.node.keywords:
             continue
-        inner = before_methods(func.value, ("float", "double", "to", "type"))
+        if len(call.node.args) != by_name:
+            continue
+        inner = before_methods(call.node.args[0] if by_name else func.value, ("float", "double", "to", "type"))
         if isinstance(inner, ast.Compare) and isinstance(inner.ops[0], ast.Eq) and (func.attr == "mean" or numbered):
             sides = [inner.left, inner.comparators[0]]
             names = [ast.unparse(_bare(side)) for side in sides]

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward
 from mlcheck.lint.judging import losses_of
-from mlcheck.lint.nodes import before_methods, last_name
+from mlcheck.lint.nodes import before_methods
 from mlcheck.lint.sites import Context, File, Sites
 from mlcheck.lint.sites.evaluation.gathered import gathered
 from mlcheck.lint.sites.latest import source
@@ -109,6 +109,10 @@ def _decisions(file: File) -> Iterator[tuple[ast.expr, ast.expr, Context]]:
         right = comparison.comparators[0]
         if isinstance(comparison.ops[0], ast.Gt | ast.GtE) and _is_half(file, right, context):
             yield comparison, comparison.left, context
+    for call in file.calls("gt", "ge"):
+        asked, threshold = (call.owner, *call.node.args[:1]) if len(call.node.args) == 1 else (None, None)
+        if asked is not None and threshold is not None and _is_half(file, threshold, call.context):
+            yield call.node, asked, call.context
     for call in file.calls("round"):
         if call.node.keywords:
             continue  # so many decimals
@@ -120,7 +124,7 @@ def _decisions(file: File) -> Iterator[tuple[ast.expr, ast.expr, Context]]:
 
 def _is_half(file: File, node: ast.expr, context: Context) -> bool:
     """0.5, also as the value of a threshold that is set nowhere else."""
-    if isinstance(node, ast.Name | ast.Attribute) and "thr" in last_name(node).lower():
+    if isinstance(node, ast.Name | ast.Attribute):
         found = origins(file, node, context)
         return bool(found) and all(isinstance(o.node, ast.Constant) and o.node.value == _HALF for o in found)
     return isinstance(node, ast.Constant) and node.value == _HALF

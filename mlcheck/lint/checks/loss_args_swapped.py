@@ -17,6 +17,7 @@ _ASYMMETRIC = frozenset(
     f"torch.nn.{name}"
     for name in ("CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "MultiLabelSoftMarginLoss")
 )
+_SCORES = ("raw", "softmax", "log_softmax", "sigmoid")
 _STUDENT = pattern(r"student|(?:^|_)s(?:tu)?(?:_|$)")
 _TEACHER = pattern(r"teacher|(?:^|_)t(?:ea)?(?:_|$)")
 _LABELS = frozenset(
@@ -42,7 +43,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         place, told = (loss.place, given) if loss.handed is None else (loss.handed, _arguments_of(loss.handed.node))
         swapped = _is_swapped(loss, given) if loss.handed is None else _brings_them_swapped(loss)
-        if swapped and told is not None:
+        if told is not None and (swapped or _come_beside_inputs(loss, told[0])):
             yield Finding(
                 f"`{loss.name.rpartition('.')[2]}` gets the labels first: it takes predictions, then labels",
                 place.location,
@@ -108,7 +109,7 @@ def _are_crossed(loss: Loss, given: ast.expr) -> bool:
     drawn = isinstance(first.key, tuple) and first.key[0] in ("item", "element", "batch")
     if first.name.lower() != _word(given) or not (drawn or _is_fed(first, second)):
         return False
-    return second.kind in ("raw", "softmax", "log_softmax", "sigmoid") and bool(live(second.traces))
+    return second.kind in _SCORES and bool(live(second.traces))
 
 
 def _is_fed(first: Symbol, made: Tensor) -> bool:
@@ -125,6 +126,33 @@ def _brings_them_swapped(loss: Loss) -> bool:
         return False
     differentiated = _is_computed(second) and (not second.traces or bool(live(second.traces)))
     return first.name.lower() in _LABELS and not _is_computed(first) and differentiated
+
+
+def _come_beside_inputs(loss: Loss, given: ast.expr) -> bool:
+    """`bce(batch["y"], torch.sigmoid(net(batch["x"])))`: first what comes in the batch that the model was fed from."""
+    first, second = loss.input, loss.target
+    if not isinstance(first, Symbol) or first.traces or not isinstance(second, Tensor):
+        return False
+    if second.kind not in _SCORES or not any(call.trained for call in live(second.traces)):
+        return False
+    label = _item_of_batch(given)
+    items = [_item_of_batch(arg) for call in live(second.traces) for arg in getattr(call.place.node, "args", ())]
+    fed = {item for item in items if item is not None}
+    return label is not None and label not in fed and label[0] in {batch for batch, _ in fed}
+
+
+def _item_of_batch(node: ast.expr) -> tuple[str, str] | None:
+    """("batch", "y") of `batch["y"].float().view(-1)` and of `batch.y`."""
+    while True:
+        match node:
+            case ast.Call(func=ast.Attribute(value=inner)):
+                node = inner
+            case ast.Subscript(value=ast.Name(id=batch), slice=ast.Constant(value=key)):
+                return batch, str(key)
+            case ast.Attribute(value=ast.Name(id=batch), attr=key) if batch != "self":
+                return batch, key
+            case _:
+                return None
 
 
 def _arguments(loss: Loss) -> tuple[ast.expr, ast.expr] | None:

@@ -8,6 +8,8 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.latest import origin, source
+from mlcheck.lint.sites.layers.mask_meanings import true_for
+from mlcheck.lint.sites.origins import Origin
 from mlcheck.lint.sites.training.unreduced_losses import is_difference, is_unreduced, squared
 
 LOOKS_AT = "mean"
@@ -23,9 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _pooled(facts)
     yield from _attended(facts)
     yield from _ignoring(facts)
-    for file in facts.sites.mentioning(["mask", "pad", "valid"]):
-        if ".mean(" not in file.text:
-            continue
+    for file in facts.sites.mentioning(["mean("]):
         for call in file.calls("mean"):
             averaged = _averaged(call)
             if averaged is None:
@@ -40,7 +40,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 is_error = is_unreduced(file, loss, context) or (
                     base is not None and is_difference(file, loss, context)
                 )
-                if not _is_mask(mask) or not is_error:
+                if not is_error or not (_is_mask(mask) or true_for(Origin(file, mask, context), numbers=True)):
                     continue
                 if not _is_sure(file, mask, context) and not _is_worked_out(file, mask, context):
                     yield Finding(

@@ -20,6 +20,7 @@ from mlcheck.lint.values import Const
 LOOKS_AT = "loss"
 _BY_LENGTH = pattern(r"/\s*len\(")
 _ADDS = ("+=", "sum(", ".add(", ".update(")
+_TOKENS = pattern(r"[\w.]+\.numel\(\)|(?:[\w.]*mask[\w.]*|\([\w.]+ != [\w.-]+\))\.sum\(\)(?:\.item\(\))?")
 _LOADED = pattern(r"loader|(?:\b|_)dl\b|batches", re.IGNORECASE)
 
 
@@ -124,7 +125,7 @@ def _is_loader(file: File, node: ast.expr, context: Context) -> bool:
 
 
 def _counts_samples(file: File, scope: ast.AST, context: Context, count: ast.Name) -> bool:
-    """`seen += len(y)`, `seen += x.size(0)`, or a name for that: and nothing else is added."""
+    """`seen += len(y)`, `seen += x.size(0)`, `seen += y.numel()`, or a name for that: and nothing else is added."""
     name = count.id
     begins = begun(file.nodes_in(scope), {name})
     added = [
@@ -134,7 +135,7 @@ def _counts_samples(file: File, scope: ast.AST, context: Context, count: ast.Nam
         and is_name(node.target, name)
         and stretch(begins, name, node.lineno) == stretch(begins, name, count.lineno)
     ]
-    return bool(added) and all(BATCH_SIZE.fullmatch(text) for text in added)
+    return bool(added) and all(BATCH_SIZE.fullmatch(text) or _TOKENS.fullmatch(text) for text in added)
 
 
 def _counts_over_batches(facts: Facts) -> Iterator[Finding]:

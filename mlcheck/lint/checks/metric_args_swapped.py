@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites import Call
+from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.evaluation.gathered import Gathered, gathered
 from mlcheck.lint.sites.iteration import item_of_iteration
-from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.latest import latest, source
+from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "metric of scikit-learn"
 WORDS = ("sklearn",)
@@ -71,7 +72,19 @@ def _kinds(call: Call, given: list[ast.expr]) -> list[str]:
     named = [_kind(part) for part in given]
     if any(named):
         return named
-    return [_kind_of_batch(gathered(call.file, part, call.context, brought=True)) for part in given]
+    return [_kind_of_batch(_gathered(call, part)) for part in given]
+
+
+def _gathered(call: Call, part: ast.expr) -> Gathered | None:
+    """What each batch adds, also to a list that a function of the project returns beside another."""
+    bound = latest(call.file, part, call.context) if isinstance(part, ast.Name) else None
+    value = bound.value if bound is not None and bound.kind == "item" else None
+    named = call.file.resolve(value.func, call.context) if isinstance(value, ast.Call) else None
+    answers = list(returns(named)) if isinstance(named, Function) else []
+    if bound is None or not isinstance(named, Function) or len(answers) != 1 or not isinstance(answers[0], ast.Tuple):
+        return gathered(call.file, part, call.context, brought=True)
+    item = answers[0].elts[bound.item] if bound.item < len(answers[0].elts) else answers[0]
+    return gathered(named.file, item, named.inner, brought=True)
 
 
 def _kind_of_batch(added: Gathered | None) -> str:

@@ -28,6 +28,7 @@ _LOSSES = ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss", 
 _LOSS = pattern(r"loss|criterion|nll|cross_entropy", re.IGNORECASE)
 _OVER_DATA = pattern(r"loader|\bdl\b|_dl\b|batches|dataloader", re.IGNORECASE)
 _ADDS = ("append", "update", "add", "push", "log")
+_DEPTH = 3
 _SAMPLES = pattern(r"per_(?:sample|image|user|query|class|graph|case)|for_each")
 
 
@@ -157,7 +158,7 @@ def _finding(metric: str, mean: Place, each: Place) -> Finding:
     )
 
 
-def _metric_of(function: Function, value: ast.expr | None) -> str:
+def _metric_of(function: Function, value: ast.expr | None, depth: int = _DEPTH) -> str:
     """The name of a metric that is no mean over samples, where the value is one; "" elsewhere."""
     value = function.file.value(value, function.inner)[0] if value is not None else None
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):  # `f1_score(y, guess) * len(y)`
@@ -165,6 +166,9 @@ def _metric_of(function: Function, value: ast.expr | None) -> str:
     if not isinstance(value, ast.Call):
         return ""
     named = function.file.resolve(value.func, function.inner)
+    if isinstance(named, Function) and named is not function:
+        answers = list(returns(named))
+        return _metric_of(named, answers[0], depth - 1) if len(answers) == 1 and depth else ""
     last = named.rpartition(".")[2] if isinstance(named, str) and named.startswith(_LIBRARIES) else ""
     told = last in _NOT_MEANS and not _is_accuracy(Call(function.file, value, function.inner), str(named))
     return last if told else _perplexity(function, value)

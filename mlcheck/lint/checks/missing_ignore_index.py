@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Facts, Forward, Loss
+from mlcheck.lint.facts import Facts, Forward, Loss, Place
 from mlcheck.lint.judging import losses_of
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import OPEN, Call, Class, File, Sites
@@ -33,13 +33,16 @@ def check(facts: Facts) -> Iterator[Finding]:
     if not losses or any(True for _ in facts.sites.mentioning(["ignore_index", "-100", "masked_select"], tests=True)):
         return
     models = facts.sites.once(_predict_padded_tokens)
-    padded = _padded_targets(facts.sites, losses) if len({loss.place.spot for loss in losses}) == 1 else None
+    padded = next(((loss, found) for loss in losses if (found := _collated(facts.sites, loss)) is not None), None)
+    if padded is None and len({loss.place.spot for loss in losses}) == 1:
+        named = _padded_targets(facts.sites)
+        padded = (losses[0], named.place) if named is not None else None
     if padded is not None:
         yield Finding(
             "The labels are padded, and the loss counts the padding too: the model learns to predict it",
-            losses[0].place.location,
+            padded[0].place.location,
             help="pad them with -100, which the loss leaves out, or pass `ignore_index`",
-            related=(padded.place.location,),
+            related=(padded[1].location,),
         )
         return
     for loss in losses:
@@ -118,7 +121,7 @@ def _copied_labels(sites: Sites) -> Iterator[Finding]:
                 )
 
 
-def _padded_targets(sites: Sites, losses: list[Loss]) -> Call | None:
+def _padded_targets(sites: Sites) -> Call | None:
     """`pad_sequence(labels, ...)`, where no word is said of masks or lengths, but for how single samples are made."""
     words = ("mask", "length", "lens", "valid", "nonzero", "!= pad", "!= PAD", "pack_padded")
     if any(word in _beside_samples(file) for file in sites.mentioning(words, tests=True) for word in words):
@@ -128,18 +131,18 @@ def _padded_targets(sites: Sites, losses: list[Loss]) -> Call | None:
         names = " ".join(call.file.names_given(call.node))
         if re.search(r"\b(?:tags?|labels?|targets?)\b", given) or _TARGETS.search(names):
             return call
-    return _collated(sites, losses[0])
+    return None
 
 
-def _collated(sites: Sites, loss: Loss) -> Call | None:
-    """The `pad_sequence` of a `collate_fn` whose result is what the loss is told to predict."""
+def _collated(sites: Sites, loss: Loss) -> Place | None:
+    """Where a `collate_fn` pads what the loss is told to predict, of which no position is left out on the way."""
     call = sites.call_at(loss.place)
     target = call.argument("target", 1) if call is not None else None
     if call is None or target is None or target is OPEN:
         return None
     padded = padded_by_collate(call.file, target, call.context)
-    number = padded.constant("padding_value", 2, default=0) if padded is not None else None
-    return padded if isinstance(number, int | float) and number >= 0 else None
+    number = padded.value if padded is not None else None
+    return padded.place if padded is not None and isinstance(number, int | float) and number >= 0 else None
 
 
 def _beside_samples(file: File) -> str:

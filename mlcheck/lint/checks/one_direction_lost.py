@@ -7,11 +7,13 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, reads_of, stores_of
 from mlcheck.lint.sites import File, Function
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import module_classes
-from mlcheck.lint.sites.layers.recurrent import outputs
+from mlcheck.lint.sites.layers.recurrent import outputs, state_of
 
 LOOKS_AT = "layer that reads both ways"
 WORDS = ("bidirectional",)
+_JOINS = ("torch.cat", "torch.concat", "torch.hstack")
 _LAST = {True: ("(slice(None), -1)", ":, -1", ":, -1, :"), False: ("-1", "-1, :, :", "-1, :")}
 
 
@@ -24,6 +26,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             if "-1" in function.text:
                 yield from _last_steps(facts, cls.file, function)
                 yield from _last_state(facts, cls.file, function)
+            if "cat" in function.text:
+                yield from _same_state_twice(facts, cls.file, function)
 
 
 def _last_steps(facts: Facts, file: File, function: Function) -> Iterator[Finding]:
@@ -65,6 +69,26 @@ def _last_state(facts: Facts, file: File, function: Function) -> Iterator[Findin
                 function.place(parts[0]).location,
                 help=f"`torch.cat([{state.id}[-2], {state.id}[-1]], dim=1)`",
                 related=(made.layer.place.location,),
+            )
+
+
+def _same_state_twice(facts: Facts, file: File, function: Function) -> Iterator[Finding]:
+    """`torch.cat([h[0], h[0]])` of the state of a layer that reads both ways, instead of `h[0]` and `h[1]`."""
+    for call in function.all(ast.Call):
+        parts = call.args[0].elts if call.args and isinstance(call.args[0], ast.Tuple | ast.List) else []
+        if len(parts) != 2 or file.called(call, function.inner) not in _JOINS:
+            continue
+        made = [source(file, part, function.inner)[0] for part in parts]
+        if not isinstance(made[0], ast.Subscript) or ast.unparse(made[0]) != ast.unparse(made[1]):
+            continue
+        layer = state_of(file, made[0].value, function.inner)
+        if layer is not None and layer.both_ways:
+            facts.sites.seen[LOOKS_AT] += 1
+            yield Finding(
+                f"Both halves are `{ast.unparse(made[0])}`: one direction is taken twice, and the other is lost",
+                function.place(call).location,
+                help="`torch.cat([h[-2], h[-1]], dim=1)` of the state: the last of each direction",
+                related=(layer.layer.place.location,),
             )
 
 

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding, first_of_each_line
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import is_name, last_name, stores_of
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.data.collating import padded_by_collate
@@ -75,28 +75,28 @@ def _never_packed(facts: Facts) -> Iterator[Finding]:
                     continue
                 facts.sites.seen[LOOKS_AT] += 1
                 if isinstance(node, ast.Subscript) and ast.unparse(node.slice).strip("()") in _LAST_STEP:
-                    yield _finding(function, node, padding[0])
+                    yield _finding(function, node, padding[0].place)
     yield from _padded_by_collate(facts) if padding else ()
 
 
-def _finding(function: Function, node: ast.Subscript, padding: Call) -> Finding:
+def _finding(function: Function, node: ast.Subscript, padding: Place) -> Finding:
     return Finding(
         f"`{ast.unparse(node)}` is the last position of a padded batch: padding, but for the longest",
         function.place(node).location,
         help="pack the batch and take the state, or gather the steps at `lengths - 1`",
-        related=(padding.place.location,),
+        related=(padding.location,),
     )
 
 
 def _padded_by_collate(facts: Facts) -> Iterator[Finding]:
     """A module that is called on what the `collate_fn` of a loader padded, and hands it to its layer as it comes."""
-    padded: dict[ast.AST, Call] = {}
+    padded: dict[ast.AST, Place] = {}
     for forward in facts.forwards:
         cls = forward.module.cls if isinstance(forward.module, Object) else None
         call = facts.sites.call_at(forward.place) if cls is not None else None
         made = padded_by_collate(call.file, call.node.args[0], call.context) if call and call.node.args else None
         if cls is not None and made is not None:
-            padded[cls.node] = made
+            padded[cls.node] = made.place
     for module in facts.sites.once(module_classes):
         function = module.methods.get("forward") if module.node in padded else None
         for node in function.nodes if function is not None else ():
@@ -134,16 +134,20 @@ def _padded(call: Call) -> str:
     return ""
 
 
-def _last_of(call: Call, function: Function, name: str, batch_first: bool) -> Iterator[ast.Subscript]:
+def _last_of(call: Call, function: Function, name: str, batch_first: bool) -> Iterator[ast.expr]:
     """Reads of the last position along time, before the name is bound anew."""
     bound = [node.lineno for node in stores_of(function.nodes, name)]
     end = min((line for line in bound if line > (call.node.end_lineno or 0)), default=10**9)
     for node in function.nodes:
-        if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
-            continue
-        if not isinstance(node.value, ast.Name) or node.value.id != name or not call.node.lineno < node.lineno <= end:
-            continue
-        parts = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
         time = 1 if batch_first else 0
-        if len(parts) > time and ast.unparse(parts[time]) == "-1" and all(ast.unparse(p) == ":" for p in parts[:time]):
+        match node:
+            case ast.Subscript(value=inner, ctx=ast.Load(), slice=index):
+                parts = list(index.elts) if isinstance(index, ast.Tuple) else [index]
+                last = len(parts) > time and ast.unparse(parts[time]) == "-1"
+                last = last and all(ast.unparse(part) == ":" for part in parts[:time])
+            case ast.Call(func=ast.Attribute(value=inner, attr="select"), args=[dim, index]):
+                last = ast.unparse(dim) == str(time) and ast.unparse(index) == "-1"
+            case _:
+                continue
+        if last and is_name(inner, name) and call.node.lineno < inner.lineno <= end:
             yield node

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Loss
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.origins import sole
 from mlcheck.lint.values import Const
 
 LOOKS_AT = "reduction"
@@ -106,18 +108,36 @@ def _masked(call: Call, given: ast.expr, numbers: set[tuple[str, int, int]]) -> 
     for product, context in products:
         others = {ast.unparse(side) for other, _ in products if other is not product for side in _sides(other)}
         for loss, mask in (_sides(product), _sides(product)[::-1]):
-            made, where = _unscaled(call.file, loss, context)
-            spot = (call.file.path, getattr(made, "lineno", 0), getattr(made, "col_offset", 0))
-            of_all = isinstance(made, ast.Call) and _is_of_all(Call(call.file, made, where))
+            file, made, where = _computed(call.file, loss, context)
+            spot = (file.path, getattr(made, "lineno", 0), getattr(made, "col_offset", 0))
+            of_all = isinstance(made, ast.Call) and _is_of_all(Call(file, made, where))
             if not (spot in numbers or of_all) or _is_one_flag(call.file, mask, context):
                 continue
-            if _is_mask(mask) or (isinstance(mask, ast.Name) and mask.id in others):
+            if _is_mask(mask) or (isinstance(mask, ast.Name) and mask.id in others) or _cancels_out(call, mask):
                 yield Finding(
                     f"The loss is one number before `{ast.unparse(mask)}` is applied: no position is left out of it",
                     call.file.place(product, context).location,
                     help="keep the loss of each position, and divide the masked sum by the sum of the mask",
-                    related=(call.file.place(made, where).location,),
+                    related=(file.place(made, where).location,),
                 )
+
+
+def _computed(file: File, node: ast.expr, context: Context) -> tuple[File, ast.expr, Context]:
+    """The call that computes a loss, without its factors; in a function of the project, too."""
+    found = sole(file, _unscaled(file, node, context)[0], context)
+    if found is None or found.item >= 0:
+        return file, *_unscaled(file, node, context)
+    return found.file, *_unscaled(found.file, found.node, found.context)
+
+
+def _cancels_out(call: Call, weights: ast.expr) -> bool:
+    """`(loss * weights).sum() / weights.sum()`."""
+    total = f"{ast.unparse(weights)}.sum()"
+    around = call.function.all(ast.BinOp) if call.function is not None else []
+    divided = (node for node in around if isinstance(node.op, ast.Div) and node.left is call.node)
+    return any(
+        ast.unparse(part) == total for node in divided for part in walk(node.right) if isinstance(part, ast.Call)
+    )
 
 
 def _products(file: File, node: ast.expr, context: Context) -> Iterator[tuple[ast.BinOp, Context]]:

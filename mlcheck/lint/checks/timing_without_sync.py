@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import stores, walk
+from mlcheck.lint.facts import Facts, Place
+from mlcheck.lint.nodes import last_name, stores, walk
 from mlcheck.lint.sites import Call, File
 from mlcheck.lint.sites.guards import told_conditions
+from mlcheck.lint.sites.managers import blocks_of, ended_by
 
 LOOKS_AT = "clock"
 _CLOCKS = ("time.time", "time.perf_counter", "time.monotonic", "timeit.default_timer", "time.time_ns")
@@ -21,9 +22,9 @@ _RUNS = ("model", "net", "network", "module", "generator", "encoder", "decoder")
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
-    for file in facts.sites.mentioning(["cuda"]):
-        if "time" not in file.text or "torch" not in file.text:
-            continue
+    if not any(True for _ in facts.sites.mentioning(["cuda"])):
+        return
+    for file in facts.sites.mentioning(["time"]):
         for clock in file.calls("time", "perf_counter", "monotonic", "default_timer", "time_ns"):
             if file.resolve(clock.node.func, clock.context) not in _CLOCKS:
                 continue
@@ -33,15 +34,44 @@ def check(facts: Facts) -> Iterator[Finding]:
             asked = map(ast.unparse, told_conditions(file, clock.context))
             if any("cuda" in test or "device" in test for test in asked):
                 continue
-            timed = _timed(file, clock)
+            entered = next(_entered(clock), None)
+            if entered is not None:
+                yield _finding(clock, entered.node, entered.place)
+            timed = _timed(file, clock) if "cuda" in file.text and "torch" in file.text else None
             if timed is not None and not _stays_on_cpu(clock, timed):
-                yield Finding(
-                    "The device is still at work when the clock is read: this is the time to queue "
-                    f"`{ast.unparse(timed.func)}`, not to run it",
-                    clock.place.location,
-                    help="call `torch.cuda.synchronize()` before each reading of the clock, or use `torch.cuda.Event`",
-                    related=(file.place(timed, clock.context).location,),
-                )
+                yield _finding(clock, timed, file.place(timed, clock.context))
+
+
+def _finding(clock: Call, timed: ast.Call, place: Place) -> Finding:
+    return Finding(
+        "The device is still at work when the clock is read: this is the time to queue "
+        f"`{ast.unparse(timed.func)}`, not to run it",
+        clock.place.location,
+        help="call `torch.cuda.synchronize()` before each reading of the clock, or use `torch.cuda.Event`",
+        related=(place.location,),
+    )
+
+
+def _entered(clock: Call) -> Iterator[Call]:
+    """What is timed by `with timer():`, where the clock is read again in the end and nothing in it waits."""
+    manager = ended_by(clock)
+    text = "" if manager is None else manager.text
+    if manager is None or any(word in text for word in _SYNCS):
+        return
+    for block in blocks_of(manager):
+        inside = block.call.file
+        timed = _only_model_call(inside, _unrolled(block.body), block.call)
+        if timed is not None and "cuda" in inside.text and not _stays_on_cpu(block.call, timed):
+            yield Call(inside, timed, block.call.context)
+
+
+def _unrolled(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The lines of a block; of `for _ in range(50):` those in it."""
+    lines: list[ast.stmt] = []
+    for line in body:
+        again = isinstance(line, ast.For) and isinstance(line.iter, ast.Call) and last_name(line.iter.func) == "range"
+        lines += line.body if again and isinstance(line, ast.For) else [line]
+    return lines
 
 
 def _stays_on_cpu(clock: Call, timed: ast.Call) -> bool:

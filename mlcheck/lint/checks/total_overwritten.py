@@ -6,20 +6,16 @@ from functools import partial
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import assigned, is_name, last_name, loads, walk
-from mlcheck.lint.sites.blocks import LoopSite, for_loops, straight
+from mlcheck.lint.sites.blocks import LoopSite, for_loops
 from mlcheck.lint.sites.evaluation.begun_anew import begun_anew
 from mlcheck.lint.sites.evaluation.doubled import doubled
 from mlcheck.lint.sites.evaluation.dropped_sums import dropped_sums, unread_sums
 from mlcheck.lint.sites.evaluation.last_batch_metrics import last_alone, metrics_of_last_batch
 from mlcheck.lint.sites.evaluation.never_added import never_added
 from mlcheck.lint.sites.evaluation.overwritten_results import overwritten_results
-from mlcheck.lint.sites.iteration import iteration_of
+from mlcheck.lint.sites.evaluation.overwritten_totals import added_in, is_of_all, is_size, means, overwritten
 
 LOOKS_AT = "loop with a mean behind it"
-_ZEROS = ("torch.zeros", "torch.tensor", "numpy.zeros")
-_FEW = 3
-_SIZES = ("size", "numel", "len")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -63,14 +59,14 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
     for file in facts.sites.mentioning([" / "]):
         for loop in for_loops(file):
-            added = _added(loop.node)
-            for mean, total, count in _means(loop):
+            added = added_in(loop.node)
+            for mean, total, count in means(loop):
                 seen += 1
-                whole = count in added if isinstance(count, str) else _is_of_all(count, loop)
-                if whole and (line := _overwritten(loop, total)) is not None:
+                whole = count in added if isinstance(count, str) else is_of_all(count, loop)
+                if whole and (line := overwritten(loop, total)) is not None:
                     yield _finding(loop, line, mean, total)
-                elif total in added and isinstance(count, str) and (line := _overwritten(loop, count)) is not None:
-                    if _is_size(line.value):
+                elif total in added and isinstance(count, str) and (line := overwritten(loop, count)) is not None:
+                    if is_size(line.value):
                         yield _finding(loop, line, mean, count)
     facts.sites.seen[LOOKS_AT] = seen
 
@@ -118,11 +114,11 @@ def _begun_anew(loop: LoopSite) -> Iterator[Finding]:
 
 def _means_of_all(loop: LoopSite) -> dict[str, ast.BinOp]:
     """The divisions behind the loop by what all its turns counted, by the names of their totals."""
-    added = _added(loop.node)
+    added = added_in(loop.node)
     return {
         total: mean
-        for mean, total, count in _means(loop)
-        if (count in added - {total} if isinstance(count, str) else _is_of_all(count, loop))
+        for mean, total, count in means(loop)
+        if (count in added - {total} if isinstance(count, str) else is_of_all(count, loop))
     }
 
 
@@ -133,133 +129,3 @@ def _finding(loop: LoopSite, line: ast.Assign, mean: ast.AST, name: str) -> Find
         help=f"add up: `{name} += ...`",
         related=(loop.file.place(mean, loop.context).location,),
     )
-
-
-def _means(loop: LoopSite) -> Iterator[tuple[ast.BinOp, str, str | ast.expr]]:
-    """`total / count` behind the loop: the division, the total, and the count by its name or as `len(...)`."""
-    for statement in loop.after:
-        for node in walk(statement):
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-                total, count = _root(node.left), node.right
-                if total:
-                    yield node, total, _root(count) or count
-        if isinstance(statement, ast.For | ast.While):
-            return
-
-
-def _root(node: ast.expr) -> str:
-    """`total` of `100.0 * total.item()` and of `float(total)`."""
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.BinOp(op=ast.Mult(), left=ast.Constant(), right=inner):
-            return _root(inner)
-        case ast.BinOp(op=ast.Mult(), left=inner, right=ast.Constant()):
-            return _root(inner)
-        case ast.Call(func=ast.Attribute(value=inner, attr="item" | "float" | "double"), args=[]):
-            return _root(inner)
-        case ast.Call(func=ast.Name(id="float"), args=[inner]):
-            return _root(inner)
-    return ""
-
-
-def _added(loop: ast.For) -> set[str]:
-    """The variables that the loop adds to."""
-    return {
-        node.target.id
-        for node in walk(loop)
-        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and isinstance(node.target, ast.Name)
-    }
-
-
-def _is_of_all(count: ast.expr, loop: LoopSite) -> bool:
-    """`len(loader)` or `len(loader.dataset)` behind `for batch in loader`."""
-    if not isinstance(count, ast.Call) or last_name(count.func) != "len" or len(count.args) != 1:
-        return False
-    counted = count.args[0]
-    if isinstance(counted, ast.Attribute) and counted.attr == "dataset":
-        counted = counted.value
-    text = ast.unparse(counted)
-    return any(
-        text in _carried(loop, node) for node in walk(loop.node.iter) if isinstance(node, ast.Name | ast.Attribute)
-    )
-
-
-def _carried(loop: LoopSite, node: ast.expr) -> tuple[str, ...]:
-    """What a loop goes through by its name, and the data that it carries where it is a loader made here."""
-    made, context = loop.file.value(node, loop.context)
-    if isinstance(made, ast.Call) and made.args and loop.file.called(made, context) == "torch.utils.data.DataLoader":
-        return ast.unparse(node), ast.unparse(made.args[0])
-    return (ast.unparse(node),)
-
-
-def _overwritten(loop: LoopSite, name: str) -> ast.Assign | None:
-    """The assignment in the loop that throws away what the turns before it left in a variable that began at zero."""
-    if not any(_begins_at_zero(loop, statement, name) for statement in loop.before) or loads(loop.node, name):
-        return None
-    stores = [node for node in walk(loop.node) if is_name(node, name) and not isinstance(node.ctx, ast.Load)]
-    lines = [node for node in straight(loop.node.body) if isinstance(node, ast.Assign) and node.targets[0] in stores]
-    if len(stores) != 1 or len(lines) != 1 or len(lines[0].targets) != 1:
-        return None
-    value, own = _told(loop.node, lines[0].value), _of_turn(loop.node)
-    return lines[0] if _is_of_batch(lines[0].value, own) and _is_of_batch(value, own) else None
-
-
-def _told(loop: ast.For, value: ast.expr) -> ast.expr:
-    """`meter.update(x)` of `made`, where the loop makes it so, in a line or two: a name is what it was assigned."""
-    for _ in range(_FEW):
-        bare = value.args[0] if isinstance(value, ast.Call) and is_name(value.func, "float") and value.args else value
-        name = bare.id if isinstance(bare, ast.Name) else ""
-        lines = [node for node in walk(loop) if isinstance(node, ast.Assign) and node.lineno < value.lineno]
-        made = [given for line in lines for target, given in assigned(line) if is_name(target, name)]
-        if not made:
-            break
-        value = made[-1]
-    return value
-
-
-def _of_turn(loop: ast.For) -> set[str]:
-    """The names of what the turn brought and of what is computed from it; its number counts all turns before."""
-    turn = iteration_of(loop)
-    counts = isinstance(turn.over, ast.Call) and last_name(turn.over.func) in ("enumerate", "trange", "range")
-    brought = ast.Tuple([]) if counts else turn.brought
-    names = {node.id for node in walk(brought) if isinstance(node, ast.Name)}
-    lines = [node for node in walk(loop) if isinstance(node, ast.Assign)]
-    for line in sorted(lines, key=lambda line: line.lineno):
-        if any(loads(line.value, name) for name in names):
-            names |= {n.id for target in line.targets for n in walk(target) if isinstance(n, ast.Name)}
-    return names - _added(loop)
-
-
-def _begins_at_zero(loop: LoopSite, statement: ast.stmt, name: str) -> bool:
-    if not isinstance(statement, ast.Assign):
-        return False
-    for target, value in assigned(statement):
-        if is_name(target, name):
-            if isinstance(value, ast.Constant):
-                return type(value.value) in (int, float) and value.value == 0
-            return loop.file.called(value, loop.context) in _ZEROS
-    return False
-
-
-def _is_of_batch(value: ast.expr, own: set[str]) -> bool:
-    """Whether the value is computed from what this turn brought, and is not asked of something that may keep count."""
-    node = value
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
-        node = node.func.value
-    if isinstance(node, ast.BinOp):
-        return _is_of_batch(node.left, own) or _is_of_batch(node.right, own)
-    if isinstance(node, ast.Call):
-        kept = isinstance(node.func, ast.Attribute) and last_name(node.func.value) not in ("torch", "F", *own)
-        if kept and not any(word in last_name(node.func) for word in ("loss", "criterion")):
-            return False
-        if isinstance(node.func, ast.Name) and not any(word in node.func.id for word in ("loss", "criterion", "len")):
-            return False
-    return any(isinstance(inner, ast.Name) and inner.id in own for inner in walk(node))
-
-
-def _is_size(value: ast.expr) -> bool:
-    """`labels.size(0)`, `len(labels)`, `labels.shape[0]`, `labels.numel()`."""
-    if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Attribute):
-        return value.value.attr == "shape"
-    return isinstance(value, ast.Call) and last_name(value.func) in _SIZES

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from mlcheck.core.finding import Finding, Location
+from mlcheck.core.finding import Finding, Location, first_of_each_line
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, is_name, last_name, walk
@@ -16,7 +16,7 @@ from mlcheck.lint.sites.layers.returned_terms import returned_and_added
 from mlcheck.lint.sites.layers.signs_in_sums import added_by_callers, parents, sign_in_sum, sign_of_product
 
 LOOKS_AT = "formula of a variational autoencoder"
-WORDS = ("logvar", "log_var", "logsigma", "log_sigma", "logstd", "log_std")
+WORDS = ("logvar", "log_var", "logsigma", "log_sigma", "logstd", "log_std", "exp(")
 _WORDS = ("logvar", "log_var", "logsigma", "log_sigma", "logstd", "log_std", "log_variance")
 _DOTTED = pattern(r"[\w.]+")
 _VARIANCES = ("logvar", "log_var", "log_variance")
@@ -30,11 +30,11 @@ _PRODUCTS = ("mul", "mul_", "multiply")
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
-    for file in facts.sites.mentioning(_WORDS):
+    for file in facts.sites.mentioning(WORDS):
         for function in file.functions:
-            yield from _judgements(facts, Stretch(file, function.nodes, function.inner))
+            yield from first_of_each_line(_judgements(facts, Stretch(file, function.nodes, function.inner)))
         script = file.nodes_in(file.module.source.tree)
-        yield from _judgements(facts, Stretch(file, script, file.walk.module))
+        yield from first_of_each_line(_judgements(facts, Stretch(file, script, file.walk.module)))
 
 
 @dataclass(frozen=True)
@@ -139,14 +139,15 @@ def _judged(node: ast.BinOp) -> str | None:
     if len(parts) != 4 or len(ones) != 1 or len(squares) != 1:
         return None
     logs = [(sign, ast.unparse(term)) for sign, term in rest if isinstance(term, ast.Name | ast.Attribute)]
-    logs = [(sign, name) for sign, name in logs if _names_a_scale(name)]
     powers = [(sign, raised(term)) for sign, term in rest if raised(term)]
-    if len(logs) == 2 and logs[0][1] == logs[1][1]:
+    if len(logs) == 2 and logs[0][1] == logs[1][1] and _names_a_scale(logs[0][1]):
         return f"`{logs[0][1]}` stands in this divergence twice, and its exponential not at all"
     if len(logs) != 1 or len(powers) != 1 or logs[0][1] != powers[0][1]:
         return None
     if logs[0][0] == ones[0] and powers[0][0] == -ones[0] and squares[0] == -ones[0]:
         return ""
+    if not _names_a_scale(logs[0][1]):
+        return None
     return "The signs of this divergence do not agree: it is not smallest where both distributions are the same"
 
 

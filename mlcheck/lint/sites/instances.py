@@ -1,15 +1,18 @@
-"""Calls of objects that can be called: where the project makes them, and the names they are kept under."""
+"""Calls of objects that can be called: where the project makes them, and the names they are kept under or handed to."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import is_attribute, is_none
+from mlcheck.lint.nodes import is_attribute, is_none, last_name
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.model import Call, Class, Function
+from mlcheck.lint.sites.objects import class_of_object
 from mlcheck.lint.sites.project import Sites
+
+_DEPTH = 8
 
 
 def calls_of_instances(sites: Sites, function: Function, cls: Class) -> Iterator[Call]:
@@ -27,6 +30,33 @@ def calls_of_instances(sites: Sites, function: Function, cls: Class) -> Iterator
             if called is function:
                 yield from _calls_of_parts(file, made)
                 yield from _calls_in_stack(file, made)
+    if called is function:
+        yield from sites.once(_calls_of_handed).get(cls, ())
+
+
+def _calls_of_handed(sites: Sites) -> dict[Class, list[Call]]:
+    """`net(x)` in `def train(net)`, and `self.net(x)` where `__init__` is given it, by the class of all it is given."""
+    found: dict[Class, list[Call]] = {}
+    for file in sites.files.values():
+        for call in _of_parameters(file):
+            cls = class_of_object(file, call.node.func, call.context, _DEPTH)
+            if cls is not None:
+                found.setdefault(cls, []).append(call)
+    return found
+
+
+def _of_parameters(file: File) -> Iterator[Call]:
+    for name in {parameter for function in file.functions for parameter in function.parameters}:
+        for call in file.calls(name):
+            func = call.node.func
+            bound = file.bindings(func.id, call.context) if isinstance(func, ast.Name) else []
+            if len(bound) == 1 and bound[0].kind == "param":
+                yield call
+    handed = {each.target.attr for each in file.walk.attributes if isinstance(each.value, ast.Name)}
+    for call in file.calls(*handed):
+        method = file.method_around(call.context)
+        if method is not None and is_attribute(call.node.func, method.receiver, last_name(call.node.func)):
+            yield call
 
 
 def _calls_of_parts(file: File, made: Call) -> Iterator[Call]:

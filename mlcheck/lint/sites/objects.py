@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from mlcheck.lint.nodes import is_name
+from mlcheck.lint.nodes import before_methods, is_name
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function, Named
 from mlcheck.lint.sites.returning import returns
 from mlcheck.lint.sites.scopes import Binding, Context
@@ -13,6 +13,8 @@ from mlcheck.lint.sites.scopes import Binding, Context
 if TYPE_CHECKING:
     from mlcheck.lint.sites.file import File
     from mlcheck.lint.sites.project import Sites
+
+_SAME_OBJECT = ("to", "cuda", "cpu", "eval", "train", "float", "double", "half", "requires_grad_")
 
 
 def method_of_object(file: File, node: ast.Attribute, context: Context, depth: int) -> Named:
@@ -50,6 +52,7 @@ def class_of_object(file: File, node: ast.AST, context: Context, depth: int) -> 
             made = made.elts[binding.item]
     elif isinstance(made, ast.Attribute):
         made, context = _kept(file, made, context)
+    made = before_methods(made, _SAME_OBJECT) if isinstance(made, ast.expr) else made
     if isinstance(made, ast.Name) and made is not node:
         return class_of_object(file, made, context, depth - 1)
     named = file.resolve(made.func, context, depth - 1) if isinstance(made, ast.Call) else None

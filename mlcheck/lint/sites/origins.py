@@ -23,6 +23,7 @@ from mlcheck.lint.sites.written_tables import entries_of
 
 _THROUGH = {"enumerate", "iter", "zip", "tqdm", "cycle", "islice", "list", "trange", "reversed", "next", "map"}
 _GIVES_BACK = ("apex.amp.initialize", "amp.initialize")
+_LISTS = ("torch.nn.ModuleList", "torch.nn.Sequential", "builtins.list", "builtins.tuple")
 _DEPTH, _MANY = 10, 40
 
 
@@ -205,6 +206,9 @@ def _call(origin: Origin, node: ast.Call) -> Iterator[Origin]:
             yield from (Origin(file, argument, context, -1, entered) for argument in node.args)
         elif last in ("prepare", "to_device", "setup_dataloaders") and len(node.args) == 1:
             yield Origin(file, node.args[0], context)
+    elif named in _LISTS and len(node.args) == 1 and isinstance(parts := node.args[0], ast.List | ast.Tuple):
+        if item < len(parts.elts) and not any(isinstance(part, ast.Starred) for part in parts.elts):
+            yield Origin(file, parts.elts[item], context, -1, entered)
     elif item < len(node.args) and (named in _GIVES_BACK or getattr(node.func, "attr", "") == "prepare"):
         yield Origin(file, node.args[item], context)
 

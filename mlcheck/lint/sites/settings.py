@@ -58,6 +58,8 @@ def setting(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -
         return _imported(file, bindings[0]) if len(bindings) == 1 else None
     if isinstance(node, ast.Attribute) and isinstance(owner := file.resolve(node.value, context), ProjectModule):
         return _of_module(file.sites, owner, node.attr)
+    if isinstance(node, ast.Attribute) and isinstance(owner, Class) and (own := _of_body(owner, node.attr)) is not None:
+        return own
     key = _key(node)
     if key is None or not isinstance(node, ast.Attribute | ast.Subscript):
         return None
@@ -201,6 +203,18 @@ def _of_class(cls: Class) -> Entries | None:
                 held[target.id] = _default(each, line.value)
     own = {name for each in cls.line for name in each.attributes}
     return {name: None if name in own else entry for name, entry in held.items()}
+
+
+def _of_body(cls: Class, name: str) -> Entry | None:
+    """`Vocab.PAD`, which the body of a class assigns once, also in `PAD, EOS = 0, 1`."""
+    home = next((each for each in cls.line if name in each.defined.inner.scope.bindings), None)
+    bound = home.defined.inner.scope.bindings[name] if home is not None else []
+    if home is None or len(bound) != 1 or name in cls.file.sites.once(changed)[0]:
+        return None
+    value = bound[0].value
+    if bound[0].kind == "item" and isinstance(value, ast.Tuple) and isinstance(bound[0].node, ast.Assign):
+        value = value.elts[bound[0].item] if bound[0].item < len(value.elts) else None
+    return Entry(home.file, value, home.defined.inner) if isinstance(value, ast.Constant) else None
 
 
 def _default(cls: Class, node: ast.expr | None) -> Entry | None:

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.lines import Lines
 from mlcheck.lint.sites.scopes import Context
 
 _DRAWS = pattern(r"rand|normal|sample|uniform|choice|draw|noise")
+_VIEWS = frozenset(["t", "view", "reshape", "float", "long", "flatten", "transpose", "squeeze", "to", "detach"])
+_LOSSES = ("loss", "cross_entropy", "kl_div", "with_logits")
 _WAVES = frozenset(["sin", "cos"])
 
 
@@ -52,6 +55,32 @@ def _is_one(file: File, one: ast.expr, other: ast.expr, context: Context) -> boo
     if isinstance(first, ast.Name) and isinstance(second, ast.Name):
         return first.id == second.id and len(file.bindings(first.id, context)) == 1
     return first is second
+
+
+def same_loss_twice(lines: Lines) -> Iterator[tuple[ast.BinOp, ast.expr, ast.expr]]:
+    """`first + second`, where both are `cross_entropy(scores, target)`: the sum, and both calls."""
+    for node in lines.all(ast.BinOp):
+        if isinstance(node.op, ast.Add):
+            (one, where), (other, beside) = (source(lines.file, s, lines.context) for s in (node.left, node.right))
+            if one is not other and isinstance(one, ast.Call) and ast.unparse(one) == ast.unparse(other):
+                if _is_plain_loss(lines.file, one, where) and _given_the_same(lines.file, one, other, where, beside):
+                    yield node, one, other
+
+
+def _is_plain_loss(file: File, call: ast.Call, context: Context) -> bool:
+    """Whether a loss of PyTorch is called on what is there already: a model that is called anew may draw anew."""
+    made, where = file.value(call.func, context)
+    name = file.called(call, context) or file.called(made, where)
+    inner = [part for arg in call.args for part in walk(arg) if isinstance(part, ast.Call)]
+    kept = all(isinstance(part.func, ast.Attribute) and part.func.attr in _VIEWS for part in inner)
+    return name.startswith("torch.nn.") and name.lower().endswith(_LOSSES) and kept
+
+
+def _given_the_same(file: File, one: ast.expr, other: ast.expr, where: Context, beside: Context) -> bool:
+    """Whether no name in the two has been given another value between them."""
+    names = [[part for part in walk(call) if isinstance(part, ast.Name)] for call in (one, other)]
+    pairs = zip(*names, strict=True)
+    return all(latest(file, first, where) is latest(file, second, beside) for first, second in pairs)
 
 
 def one_wave_twice(lines: Lines) -> Iterator[tuple[ast.Assign, ast.Assign]]:

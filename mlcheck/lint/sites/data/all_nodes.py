@@ -9,16 +9,18 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.iteration import Iteration, iteration_of
 from mlcheck.lint.sites.lines import Lines, all_lines
 from mlcheck.lint.sites.project import Sites
 
 _HELD_OUT = pattern(r"test|val")
+_HELD_OUT_MASK = pattern(r"test_mask|mask_test|(?:idx|index)_test|test_(?:idx|index)|_mask\b.*['\"]test['\"]")
 _LOSSES = pattern(r"cross_entropy|nll_loss|criterion|loss_f")
 
 
 def unmasked(sites: Sites) -> Iterator[Finding]:
     """`loss = nll_loss(model(x, edges), y)`, `loss.backward()`, and for the test `y[test_mask]`."""
-    for file in sites.mentioning(["test_mask", "idx_test", "test_idx", "mask_test", "test_index"]):
+    for file in sites.mentioning(["test_mask", "idx_test", "test_idx", "mask_test", "test_index", "_mask"]):
         if ".backward(" in file.text and "torch" in file.text:
             picked = _picked(file)
             for lines in all_lines(file) if picked else ():
@@ -42,7 +44,28 @@ def _picked(file: File) -> dict[str, ast.Subscript]:
             if isinstance(node.slice, ast.Name | ast.Attribute) and _HELD_OUT.search(last_name(node.slice)):
                 if isinstance(node.value, ast.Name | ast.Attribute):
                     found.setdefault(ast.unparse(node.value), node)
+    for turn, inside in _loops(file):
+        masks = {part.id for part in walk(turn.brought) if isinstance(part, ast.Name)}
+        picks = [node for node in inside if isinstance(node, ast.Subscript) and last_name(node.slice) in masks]
+        for node in picks if picks and _HELD_OUT_MASK.search(_written(file, turn.over)) else ():
+            if isinstance(node.value, ast.Name | ast.Attribute):
+                found.setdefault(ast.unparse(node.value), node)
     return found
+
+
+def _loops(file: File) -> Iterator[tuple[Iteration, list[ast.AST]]]:
+    """The loops and comprehensions of a file, with what stands in them."""
+    for node in walk(file.module.source.tree):
+        for loop in [node] if isinstance(node, ast.For) else getattr(node, "generators", ()):
+            yield iteration_of(loop), walk(node)
+
+
+def _written(file: File, over: ast.expr) -> str:
+    """The text of what a loop goes over, with what the file gives its name."""
+    names = {part.id for part in walk(over) if isinstance(part, ast.Name)}
+    lines = [node for node in walk(file.module.source.tree) if isinstance(node, ast.Assign)]
+    given = [line.value for line in lines if any(last_name(target) in names for target in line.targets)]
+    return " ".join(map(ast.unparse, (over, *given)))
 
 
 def _found(lines: Lines, call: ast.Call, picked: dict[str, ast.Subscript]) -> ast.Subscript | None:

@@ -119,6 +119,18 @@ def _metrics(file: File) -> Iterator[Call]:
                 yield call
 
 
+def _go_round(compute: Call, update: Call) -> bool:
+    """`scores.result()` in a loop, with `scores.add(x, y)` in one inside of it: methods of what is made before both."""
+    told, fed, cls = compute.function, update.function, compute.cls
+    begun = cls.find("__init__") if cls is not None else None
+    if told is None or fed is None or told is fed or begun is None or update.cls is not cls:
+        return False
+    epochs = {call.loops[0] for call in callers(compute.file.sites, told) if len(call.loops) == 1}
+    rounds = {call.loops[-1] for call in callers(compute.file.sites, fed) if len(call.loops) == 2}
+    anew = [outer for call in callers(compute.file.sites, begun) for outer in call.context.outwards()]
+    return bool(epochs & rounds - set(anew))
+
+
 def _named_calls(call: Call) -> list[Call]:
     """`self.decoder.report()`: calls by the name of the method around, where only one method is named so."""
     name, sites = call.function.name if call.function is not None else "", call.file.sites
@@ -149,5 +161,7 @@ def _is_asked_again(compute: Call, updates: list[Call]) -> bool:
         if any(whole.search(file.text) for file in compute.file.sites.mentioning([name])):
             return False
         return any(update.cls is compute.cls and update.function is not compute.function for update in updates)
+    if any(_go_round(compute, update) for update in updates):
+        return True
     together = any(update.function is compute.function and update.loops for update in updates)
     return together and any(call.loops for call in around)

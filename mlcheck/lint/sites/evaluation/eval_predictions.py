@@ -11,6 +11,7 @@ from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.running import run_by
 from mlcheck.lint.sites.scopes import Context
 
 TRAINERS = frozenset(["transformers.Trainer", "transformers.Seq2SeqTrainer", "transformers.trainer.Trainer"])
@@ -62,9 +63,9 @@ def scorings(sites: Sites) -> list[Scoring]:
     found: list[Scoring] = []
     for call in sites.once(trainers):
         given = call.argument("compute_metrics")
-        function = call.file.resolve(given, call.context) if given is not None and given is not OPEN else None
-        if isinstance(function, Function) and not function.node.decorator_list:
-            found.append(Scoring(call, function))
+        run = run_by(call.file, given, call.context) if given is not None and given is not OPEN else None
+        if run is not None and not run.given and not run.function.node.decorator_list:
+            found.append(Scoring(call, run.function))
     return found
 
 
@@ -104,6 +105,8 @@ def part(scoring: Scoring, node: ast.expr, context: Context, depth: int = _DEPTH
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == 0:
         inner = part(scoring, node.value, context, depth - 1)
         return inner if inner.role == "predictions" else NOTHING  # the logits of several outputs
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        return part(scoring, node.value, context, depth - 1)  # some of the samples
     return _called(scoring, node, context, depth) if isinstance(node, ast.Call) else NOTHING
 
 

@@ -11,7 +11,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.data.test_sets import holds_test_set, is_tested_too
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.latest import origin
+from mlcheck.lint.sites.latest import latest, origin
 from mlcheck.lint.sites.model import Function
 from mlcheck.lint.sites.scopes import Context
 from mlcheck.lint.values import split_of_name
@@ -30,6 +30,9 @@ def scored_on_test(file: File, score: ast.expr, context: Context, depth: int = 2
     while isinstance(value, ast.Attribute | ast.Subscript):
         value = value.value
     found, where = assigned(file, value, context)
+    one = _one_of_several(file, score, found, where, context)
+    if one is not None:
+        return found if is_test_data(one) and not is_validation(one) else None
     for node in walk(found):
         if isinstance(node, ast.Call):
             given = [part for arg in (*node.args, *(word.value for word in node.keywords)) for part in _parts(arg)]
@@ -40,7 +43,7 @@ def scored_on_test(file: File, score: ast.expr, context: Context, depth: int = 2
             named = file.resolve(node.func, where)
             if isinstance(named, Function) and not any(map(is_validation, given)) and _loops_over_test(named):
                 return node
-    added = _added_up(file, found, where)
+    added = _added_up(file, found, where, value)
     if added is not None or found is score or depth == 0 or not isinstance(found, ast.BinOp):
         return added
     names = [node for node in walk(found) if isinstance(node, ast.Name)]
@@ -48,16 +51,34 @@ def scored_on_test(file: File, score: ast.expr, context: Context, depth: int = 2
     return next(iter(taken), None) if None not in taken else None
 
 
+def _one_of_several(file: File, score: ast.expr, found: ast.expr, where: Context, context: Context) -> ast.expr | None:
+    """`test` of `scores[2]`, and of `c` in `a, b, c = scores`, with `scores = [run(x) for x in (train, val, test)]`."""
+    if not isinstance(found, ast.ListComp) or len(found.generators) != 1 or found.generators[0].ifs:
+        return None
+    over, _ = file.value(found.generators[0].iter, where)
+    held = over.elts if isinstance(over, ast.Tuple | ast.List) else []
+    number = None
+    match score:
+        case ast.Subscript(value=ast.Name(), slice=index):
+            number = file.constant(index, context)
+        case ast.Name():
+            bound = latest(file, score, context)
+            number = bound.item if bound is not None and bound.kind == "item" else None
+    known = isinstance(number, int) and -len(held) <= number < len(held)
+    return held[number] if known and isinstance(number, int) else None
+
+
 def _parts(given: ast.expr) -> list[ast.expr]:
     """`(names_val, labels_val)`, handed over as one, is what its parts are."""
     return given.elts if isinstance(given, ast.Tuple | ast.List) else [given]
 
 
-def _added_up(file: File, found: ast.expr, context: Context) -> ast.AST | None:
-    """The loop over the test set that adds up the numbers behind the score: of several, the last one above it."""
+def _added_up(file: File, found: ast.expr, context: Context, listed: ast.expr) -> ast.AST | None:
+    """The loop over the test set that adds up the numbers behind the score, or lists them: the last one above it."""
     function = file.function_around(context)
     body = function.node if function is not None else file.module.source.tree
     names = {node.id for node in walk(found) if isinstance(node, ast.Name)}
+    names |= {name for name in (last_name(listed),) if isinstance(found, ast.List) and not found.elts}
     loops = [node for node in walk(body) if isinstance(node, ast.For)]
     adding = [(line.lineno, loop) for loop in loops for line in walk(loop) if _adds_to(line, names)]
     last = max((line for line, _ in adding if line < found.lineno), default=0)
@@ -67,8 +88,15 @@ def _added_up(file: File, found: ast.expr, context: Context) -> ast.AST | None:
     return None
 
 
-def _adds_to(node: ast.AST, names: set[str]) -> TypeGuard[ast.AugAssign]:
-    return isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id in names
+def _adds_to(node: ast.AST, names: set[str]) -> TypeGuard[ast.AugAssign | ast.Call]:
+    """`total += score`, `scores.append(score)`."""
+    match node:
+        case (
+            ast.AugAssign(target=ast.Name(id=name))
+            | ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"))
+        ):
+            return name in names
+    return False
 
 
 def assigned(file: File, node: ast.expr, context: Context) -> tuple[ast.expr, Context]:

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
+from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import is_none, last_name
+from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.instances import calls_of_instances
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.mask_meanings import TAKES_PART, true_for
@@ -27,9 +29,9 @@ _NAMES = ("masked_fill", "masked_fill_", "where")
 
 
 class Hidden(NamedTuple):
-    """The call that fills, what its mask is true for though that takes part, and where the mask is made."""
+    """Where scores are filled, what the mask is true for though that takes part, and where the mask is made."""
 
-    call: Call
+    place: Place
     true_for: str
     made: Origin
 
@@ -40,21 +42,39 @@ def hidden_by_fill(sites: Sites) -> Iterator[Hidden]:
     Only where products make attention of it: moves of a game are masked where a place is taken. What looks at the
     places behind alone may read from the end.
     """
-    for file in sites.mentioning(["masked_fill", ".where("]):
-        for call in file.calls(*_NAMES) if "softmax" in file.text else ():
+    for file in sites.mentioning(["softmax"]):
+        yield from _added(file)
+        for call in file.calls(*_NAMES):
             mask, filled, when_true = _mask(call)
             text = call.function.text if call.function is not None else ""
             if mask is None or "softmax" not in text or not _PRODUCT.search(text):
                 continue
             if not _SCORES.search(last_name(filled).lower()):
                 continue
-            for made in _made(call, mask):
-                meant = true_for(made, numbers=True)
-                if meant == "before" and (_BACKWARD.search(text) or _BACKWARD.search(made.file.text)):
-                    continue
-                if meant and (meant in TAKES_PART) is when_true:
-                    yield Hidden(call, meant, made)
-                    break
+            yield from _hidden(call.place, call, mask, when_true)
+
+
+def _hidden(place: Place, near: Call, mask: ast.expr, when_true: bool) -> Iterator[Hidden]:
+    text = near.function.text if near.function is not None else ""
+    for made in _made(near, mask):
+        meant = true_for(made, numbers=True)
+        if meant == "before" and (_BACKWARD.search(text) or _BACKWARD.search(made.file.text)):
+            continue
+        if meant and (meant in TAKES_PART) is when_true:
+            yield Hidden(place, meant, made)
+            break
+
+
+def _added(file: File) -> Iterator[Hidden]:
+    """`scores + mask * -1e9`: hidden where the mask is 1."""
+    near = {call.function: call for call in file.calls("softmax") if call.function is not None}
+    for function, call in near.items():
+        for node in function.all(ast.BinOp) if _PRODUCT.search(function.text) else ():
+            match node:
+                case ast.BinOp(op=ast.Add(), right=ast.BinOp(left=left, op=ast.Mult(), right=right)):
+                    for mask, low in ((left, right), (right, left)):
+                        if _is_low(call, low):
+                            yield from _hidden(file.place(node, call.context), call, mask, when_true=True)
 
 
 def _made(call: Call, mask: ast.expr) -> list[Origin]:

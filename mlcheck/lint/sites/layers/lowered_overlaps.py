@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import last_name, reads_of, stores_of, walk
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.overlaps import is_named_overlap
 from mlcheck.lint.sites.layers.signs_in_sums import parents
@@ -75,6 +75,8 @@ def _is_share(function: Function, answer: ast.expr) -> bool:
             case _:
                 break
         node, _ = source(function.file, inner, function.inner)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+        return _is_share(function, node.left)  # `iou - gap / hull`, of boxes
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div) or isinstance(node.right, ast.Constant):
         return False
     above, _ = source(function.file, node.left, function.inner)
@@ -97,14 +99,20 @@ def _is_loss(function: Function) -> bool:
 
 
 def _is_added(lines: Lines, call: ast.Call) -> bool:
-    """`return bce + 0.5 * dice(out, mask)`."""
+    """`return bce + 0.5 * dice(out, mask)`, also by way of names: `overlap = dice(out, mask).mean()`."""
     above = parents(lines.nodes)
     node: ast.AST | None = call
-    summed = False
+    summed, names = False, set[str]()
     while node is not None:
         match node := above.get(id(node)):
             case ast.Return():
                 return summed
+            case ast.Attribute(attr="mean" | "sum"):
+                node = above.get(id(node))
+            case ast.Assign(targets=[ast.Name(id=name)]) if name not in names:
+                names.add(name)
+                stores, reads = (found(lines.all(ast.Name), name) for found in (stores_of, reads_of))
+                node = reads[0] if len(stores) == len(reads) == 1 else None
             case ast.BinOp(op=ast.Add()):
                 summed = True
             case ast.BinOp(op=ast.Mult()):

@@ -7,6 +7,8 @@ import re
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import before_methods, is_none, last_name
+from mlcheck.lint.sites.data.collating import collated
+from mlcheck.lint.sites.data.filled_rows import filled_rows
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.origins import Origin, origins
@@ -41,8 +43,9 @@ def true_for(mask: Origin, numbers: bool = False, depth: int = _DEPTH) -> str:
     if depth == 0:
         return ""
     further = origins(mask.file, node, context, mask.entered)
-    if len(further) == 1 and further[0].node is not node:
-        return true_for(further[0], numbers, depth - 1)
+    if all(each.node is not node for each in further):
+        answers = {true_for(each, numbers, depth - 1) for each in further}
+        return answers.pop() if len(answers) == 1 else ""
     here = Origin(mask.file, node, context, -1, mask.entered)
 
     def inside(part: ast.expr) -> str:
@@ -61,10 +64,10 @@ def true_for(mask: Origin, numbers: bool = False, depth: int = _DEPTH) -> str:
         case ast.Call(func=ast.Attribute(value=inner, attr="bool"), args=[]):
             return _triangle(here._replace(node=inner)) or inside(inner)
         case ast.Call(func=ast.Attribute(value=left, attr="eq" | "ne" as op), args=[right]):
-            meant = _compared(here, left, right, numbers) or (_is_no(right) and OPPOSITE.get(inside(left), "")) or ""
+            meant = _compared(here, left, right, numbers) or _of_answer(right, inside(left))
             return OPPOSITE.get(meant, "") if op == "ne" else meant
         case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq() as op], comparators=[right]):
-            meant = _compared(here, left, right, numbers) or (_is_no(right) and OPPOSITE.get(inside(left), "")) or ""
+            meant = _compared(here, left, right, numbers) or _of_answer(right, inside(left))
             return OPPOSITE.get(meant, "") if isinstance(op, ast.NotEq) else meant
         case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE() as op], comparators=[right]):
             return _within_length(here, left, op, right)
@@ -72,8 +75,9 @@ def true_for(mask: Origin, numbers: bool = False, depth: int = _DEPTH) -> str:
             return inside(inner)
         case ast.Call():
             found = _triangle(here) if numbers or "bool" in ast.unparse(node) else ""
-            return found or ("tokens" if numbers and _is_padded(here, node) else "")
-    return ""
+            return found or _of_rows(here, node) or ("tokens" if numbers and _is_padded(here, node) else "")
+    batch = collated(here.file, node, here.context) if isinstance(node, ast.Name | ast.Subscript) else None
+    return true_for(batch, numbers, depth - 1) if batch is not None else ""
 
 
 def _only_adds_dimensions(node: ast.Subscript) -> bool:
@@ -94,6 +98,22 @@ def _is_padded(here: Origin, node: ast.Call) -> bool:
     filled = Call(here.file, node, here.context).argument("value", 3) if called.endswith(".pad") else None
     plain = filled is None or _is_no(filled)
     return plain and isinstance(made, ast.Call) and here.file.called(made, context) == "torch.ones"
+
+
+def _of_answer(asked: ast.expr, meant: str) -> str:
+    """What `mask == asked` is true for, where the mask is true for `meant`."""
+    if _is_no(asked):
+        return OPPOSITE.get(meant, "")
+    return meant if isinstance(asked, ast.Constant) and asked.value in (1, True) else ""
+
+
+def _of_rows(here: Origin, node: ast.Call) -> str:
+    """`mask = torch.zeros(n, longest)`, and `mask[i, :length] = 1` for each row, in a function or a `collate_fn`."""
+    rows = filled_rows(Call(here.file, node, here.context))
+    written = here.file.constant(rows.written, here.context) if rows is not None else None
+    if rows is None or {rows.begun, written} != {0, 1}:
+        return ""
+    return "tokens" if (written == 1) is rows.starts else "padding"
 
 
 def _is_no(node: ast.expr) -> bool:

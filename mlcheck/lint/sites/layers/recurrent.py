@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.lint.nodes import is_name
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import latest, source
@@ -43,6 +44,28 @@ def outputs(file: File, node: ast.expr, context: Context) -> Outputs | None:
         node, context = bound.value, bound.context
     elif isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "0":
         node = node.value
+    return _of_layer(file, node, context)
+
+
+def state_of(file: File, node: ast.expr, context: Context) -> Outputs | None:
+    """`h` of `out, h = self.rnn(x)` and of `out, (h, c) = self.rnn(x)`, where it was bound last; None of all else."""
+    bound = latest(file, node, context) if isinstance(node, ast.Name) else None
+    line = bound.node if bound is not None else None
+    if bound is None or not isinstance(line, ast.Assign):
+        return None
+    match line.targets[0], line.value:
+        case ast.Tuple(elts=[_, ast.Tuple(elts=[ast.Name(id=name), _])] | [_, ast.Name(id=name)]), made:
+            return _of_layer(file, made, bound.context) if is_name(node, name) else None
+        case ast.Name(), ast.Subscript(value=made, slice=ast.Constant(value=1)):
+            layer = _of_layer(file, made, bound.context)
+            return layer if layer is not None and layer.layer.name != "torch.nn.LSTM" else None
+        case ast.Name(), ast.Call(func=ast.Attribute(value=inner, attr="view" | "reshape")):
+            return state_of(file, inner, bound.context)
+    return None
+
+
+def _of_layer(file: File, node: ast.expr, context: Context) -> Outputs | None:
+    """What a call of one of the module's own recurrent layers gives."""
     if not isinstance(node, ast.Call) or not node.args:
         return None
     function = file.function_around(context)

@@ -6,6 +6,9 @@ import ast
 
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.model import Function
+from mlcheck.lint.sites.returning import returns
+from mlcheck.lint.sites.running import run_by
 from mlcheck.lint.sites.scopes import Context
 
 
@@ -14,18 +17,25 @@ def is_unreduced(file: File, node: ast.expr, context: Context, depth: int = 6) -
     node, context = source(file, node, context)
     if _is_error(_before_mean(node)) or _is_error(source(file, _before_mean(node), context)[0]):
         return True
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and depth > 0:
+    while isinstance(node, ast.Call) and depth > 0:
+        held, where = file.value(node.func, context)
         if _says_none(file, node, context):
             return True
-        held, where = file.value(node.func, context)
         if isinstance(held, ast.Call) and held is not node and _says_none(file, held, where):
             return True
+        run = run_by(file, node.func, context)
+        if run is not None:
+            return _returns_unreduced(run.function, depth - 1)
+        if not isinstance(node.func, ast.Attribute):
+            break
         node, context = source(file, node.func.value, context)
         depth -= 1
-    if isinstance(node, ast.Call):
-        held, where = file.value(node.func, context)
-        return _says_none(file, node, context) or (isinstance(held, ast.Call) and _says_none(file, held, where))
     return False
+
+
+def _returns_unreduced(function: Function, depth: int) -> bool:
+    answers = list(returns(function))
+    return bool(answers) and all(is_unreduced(function.file, each, function.inner, depth) for each in answers)
 
 
 def _before_mean(node: ast.expr) -> ast.expr:
