@@ -80,17 +80,26 @@ def _by_function(seed: Call) -> Iterator[Call]:
     function, given = seed.function, seed.node.args[0] if seed.node.args else None
     if function is None or function.cls is not None or seed.context.node is not function.node:
         return
-    if not isinstance(given, ast.Name) or given.id not in function.parameters:
+    settings = given.value if isinstance(given, ast.Attribute) and _is_fixed(seed, given) else given
+    if not isinstance(settings, ast.Name) or settings.id not in function.parameters:
         return
-    if len(seed.file.bindings(given.id, seed.context)) != 1 or not _only_seeds(function):
+    if len(seed.file.bindings(settings.id, seed.context)) != 1 or not _only_seeds(function):
         return
     for call in callers(seed.file.sites, function):
-        value = call.argument(given.id, list(function.parameters).index(given.id))
-        value = function.parameters[given.id] if value is None else value
-        if value is None or value is OPEN or not _is_fixed(call, value):
+        value = call.argument(settings.id, list(function.parameters).index(settings.id))
+        value = function.parameters[settings.id] if value is None else value
+        if value is None or value is OPEN:
+            continue
+        if not (_is_fixed(call, value) if settings is given else _is_one(call, value)):
             continue
         if _is_in_loop(call) or _begins_epoch(call):
             yield call
+
+
+def _is_one(call: Call, settings: ast.expr) -> bool:
+    """Whether the settings are the same in each turn: a name that no loop gives."""
+    bound = call.file.bindings(settings.id, call.context) if isinstance(settings, ast.Name) else []
+    return len(bound) == 1 and bound[0].kind != "loop"
 
 
 def _begins_epoch(call: Call) -> bool:

@@ -49,6 +49,30 @@ def of_other_module(sites: Sites) -> Iterator[tuple[Call, ast.expr, ast.expr, Ca
             yield clip, clipped, module, steps[0]
 
 
+def of_other_argument(sites: Sites) -> Iterator[tuple[Call, ast.expr, ast.expr, Call]]:
+    """`update(loss, opt_g, critic)`, of a function that clips the module and steps the optimizer it is given.
+
+    The call, its module, and the module whose parameters its optimizer holds; the clip.
+    """
+    for clip in sites.calls(*_CLIPS):
+        function, clipped = clip.function, _module_of(clip.argument("parameters", 0))
+        steps = calls_within(function, "step") if function is not None else []
+        if function is None or not isinstance(clipped, ast.Name) or clipped.id not in function.parameters:
+            continue
+        owner = steps[0].owner if len(steps) == 1 else None
+        if not isinstance(owner, ast.Name) or owner.id not in function.parameters:
+            continue
+        names = list(function.parameters)[bool(function.receiver) :]
+        for call in callers(sites, function):
+            module, optimizer = (call.argument(name, names.index(name)) for name in (clipped.id, owner.id))
+            made = _made_of(sites, call.file, optimizer, call.context)
+            if made is None or not isinstance(module, ast.Name | ast.Attribute):
+                continue
+            one, other = _module(call.file, module, call.context), _module(*made)
+            if one is not None and other is not None and _are_apart(one, other):
+                yield call, module, made[1], clip
+
+
 class Written(NamedTuple):
     """The one clip, backward, clearing and step of a loop. `always`: each of them runs once in each turn."""
 
@@ -192,8 +216,13 @@ def _module_of(node: ast.expr | None) -> ast.expr | None:
 
 def _stepped(sites: Sites, step: Call) -> tuple[File, ast.expr, Context] | None:
     """The module whose parameters the optimizer was made with, and nothing else; where that stands."""
-    owner = step.node.args[0] if step.node.args else getattr(step.node.func, "value", None)
-    found = origins(step.file, owner, step.context) if isinstance(owner, ast.expr) else []
+    return _made_of(sites, step.file, step.node.args[0] if step.node.args else step.owner, step.context)
+
+
+def _made_of(
+    sites: Sites, file: File, optimizer: ast.expr | None, context: Context
+) -> tuple[File, ast.expr, Context] | None:
+    found = origins(file, optimizer, context) if optimizer is not None else []
     made = {id(call.node): call for call in sites.once(optimizers)}
     if len(found) != 1 or id(found[0].node) not in made:
         return None
