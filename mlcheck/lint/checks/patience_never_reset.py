@@ -93,7 +93,7 @@ def _is_reset(file: File, function: Function, count: ast.expr) -> bool:
         return not loops or len(stores_of(walk(loops[0]), count.id)) > 1
     name = own_attribute(count, function)
     if not name:
-        return not isinstance(count, ast.Attribute) or _is_set_again(file, function, count.attr)
+        return not isinstance(count, ast.Attribute) or _is_set_again(file, function, count)
     sets = function.cls.attribute(name) if function.cls is not None and name else []
     starts = [method for method, assigned in sets if not isinstance(assigned.node, ast.AugAssign)]
     if len(starts) != 1 or starts[0].name != "__init__":
@@ -102,12 +102,15 @@ def _is_reset(file: File, function: Function, count: ast.expr) -> bool:
     return sum(len(written.findall(other.text)) for other in file.sites.mentioning([name], tests=True)) > 1
 
 
-def _is_set_again(file: File, function: Function, name: str) -> bool:
+def _is_set_again(file: File, function: Function, count: ast.Attribute) -> bool:
     """Whether `state.bad_epochs` is ever assigned but in a constructor, or above the loop that counts it up."""
+    name, owner = count.attr, count.value
     loops = [node for node in function.nodes if isinstance(node, ast.For | ast.While)]
     inside = {part for loop in loops for part in walk(loop)}
+    if not isinstance(owner, ast.Name) or stores_of(inside, owner.id):
+        return True
     for other in file.sites.mentioning([name], tests=True):
-        if re.search(rf"['\"]{name}['\"]|__dict__|setattr\(|\breplace\(|\b{name}=", other.text):
+        if re.search(rf"['\"]{name}['\"]|__dict__|setattr\(|\breplace\(", other.text):
             return True
         for node in walk(other.module.source.tree):
             if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store):

@@ -58,7 +58,7 @@ def _told(cls: Class, method: Function) -> list[tuple[str, Place]] | None:
                 if isinstance(line.value, ast.Constant) and line.value.value is True and _counts(method):
                     found.append((name, method.place(line)))
     given = list(returns(method))
-    answers = [value for value in given if isinstance(value, ast.Compare) and len(value.ops) == 1]
+    answers: list[ast.expr] = [value for value in given if isinstance(value, ast.Compare) and len(value.ops) == 1]
     if {value.value for value in given if isinstance(value, ast.Constant)} == {True, False}:
         answers += given
     answered = answers[:1] if _counts(method) and _STOPS.search(cls.name) else []

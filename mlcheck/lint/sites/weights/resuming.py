@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import last_name, reads_of, walk
+from mlcheck.lint.nodes import last_name, reads_of, stores_of, walk
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.project import Sites
@@ -44,7 +44,9 @@ def loaded_before_made(sites: Sites) -> Iterator[tuple[Place, str, Place]]:
 
 
 def _is_used(call: Call, nodes: list[ast.AST], name: str) -> bool:
-    """Whether anything but a message reads it."""
+    """Whether anything reads it; a message alone does not count where the name began as the 0 of a new run."""
+    if len(stores_of(nodes, name)) == 1:
+        return name in call.file.uses
     told = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) in _TELLS]
     reads = sum(
         len(reads_of(walk(node), name))
