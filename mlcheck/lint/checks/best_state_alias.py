@@ -11,7 +11,7 @@ from mlcheck.lint.nodes import is_name, own_nodes, stores, walk
 from mlcheck.lint.rereading import read_later
 from mlcheck.lint.sites import Class, File, Function, Sites
 from mlcheck.lint.sites.guards import own_attribute
-from mlcheck.lint.sites.origins import callers, given, origins
+from mlcheck.lint.sites.origins import Origin, callers, given, origins
 from mlcheck.lint.sites.weights.listed import listed
 from mlcheck.lint.sites.weights.saved_twice import written_over
 from mlcheck.lint.training import Snapshot
@@ -145,11 +145,17 @@ def _kept_in_own_table(facts: Facts) -> Iterator[Finding]:
 def _is_same_model(sites: Sites, one: Function, other: Function, name: str) -> bool:
     """Whether both methods are certainly given one and the same model under a name, by a program that trains it."""
     made = [
-        {id(each.node) for origin in given(sites, method, name) for each in origins(*origin[:3])}
+        {_identity(each) for origin in given(sites, method, name) for each in origins(*origin[:3])}
         for method in (one, other)
     ]
     trained = any(call.file.calls("step") for call in callers(sites, one))
     return len(made[0]) == 1 and made[0] == made[1] and trained
+
+
+def _identity(found: Origin) -> int:
+    """What tells it from others: of a parameter that nobody is seen to give, the parameter."""
+    bound = found.file.bindings(found.node.id, found.context) if isinstance(found.node, ast.Name) else []
+    return id(bound[0].node) if len(bound) == 1 else id(found.node)
 
 
 def _kept_above_loop(facts: Facts) -> Iterator[Finding]:
