@@ -164,11 +164,15 @@ def _is_frozen(function: Function, name: str) -> bool:
 
 
 def _is_only_asked(function: Function, name: str) -> bool:
-    """Whether the forward pass calls that part under `torch.no_grad()`, and only there."""
-    forward = function.cls.find("forward") if function.cls is not None else None
-    calls = [node for node in forward.all(ast.Call) if own_attribute(node.func, forward) == name] if forward else []
-    without = set(blocks_without(forward.nodes)) if forward is not None and calls else set()
-    return bool(calls) and all(node in without for node in calls)
+    """Whether the class calls that part under `torch.no_grad()`, and only there."""
+    methods = function.cls.methods.values() if function.cls is not None else ()
+    found = []
+    for method in methods:
+        calls = [node for node in method.all(ast.Call) if own_attribute(node.func, method) == name]
+        whole = any("no_grad" in ast.unparse(each) for each in method.node.decorator_list)
+        without = set(blocks_without(method.nodes)) if calls else set()
+        found += [whole or node in without for node in calls]
+    return bool(found) and all(found)
 
 
 def _has_norms(function: Function, name: str) -> bool:

@@ -82,7 +82,7 @@ def _in_calls(function: Function, one: _View, other: _View) -> Iterator[OneSided
 
 def _in_return(function: Function, one: _View, other: _View) -> Iterator[OneSided]:
     for line in function.all(ast.Return):
-        parts = line.value.elts if isinstance(line.value, ast.Tuple) else []
+        parts = line.value.elts if isinstance(line.value, ast.Tuple) else getattr(line.value, "values", [])
         names = {part.id for part in parts if isinstance(part, ast.Name)}
         if not {one.predicted, other.predicted, one.projected} <= names:
             continue
