@@ -7,7 +7,7 @@ from itertools import chain
 from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts, Forward, Place
 from mlcheck.lint.nodes import last_name
-from mlcheck.lint.sites import Call
+from mlcheck.lint.sites import Call, Class
 from mlcheck.lint.sites.evaluation.without_gradients import switches_off
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.weights.moved_averages import Moved, moved_averages
@@ -24,8 +24,9 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _moved_twice(facts: Facts) -> Iterator[Finding]:
     """A network that follows another by an average of its weights, and that a step moves along its gradients too."""
     for moved in moved_averages(facts.sites):
-        name = last_name(moved.average)
-        for forward in facts.forwards:
+        name, followed = last_name(moved.average), last_name(moved.followed)
+        leads = [forward for forward in facts.forwards if forward.name.rpartition(".")[2] == followed]
+        for forward in facts.forwards if any(each.learns and each.grad.kind == "on" for each in leads) else ():
             same = forward.place.path == moved.loop.path and forward.name.rpartition(".")[2] == name
             if same and forward.trained and forward.learns and forward.grad.kind == "on" and not forward.frozen:
                 yield _twice(forward.name, forward.place, moved)
@@ -45,10 +46,18 @@ def _moved_inside(facts: Facts, moved: Moved) -> Iterator[Finding]:
         if isinstance(forward.module, Object) and forward.module.cls is not None and forward.learns
         if forward.module.cls.node is cls.node and forward.module.id in held
     ]
-    for call in cls.file.calls(name) if whole else ():
-        asked = call.cls is cls and call.function is not None and own_attribute(call.node.func, call.function) == name
-        if asked and call.function is cls.find("forward") and not _is_under_no_grad(call):
+    if whole and any(True for _ in _asked_with_gradients(cls, own_attribute(moved.followed, moved.method))):
+        for call in _asked_with_gradients(cls, name):
             yield _twice(ast.unparse(call.node.func), call.place, moved)
+
+
+def _asked_with_gradients(cls: Class, name: str) -> Iterator[Call]:
+    """The calls of a part in the forward pass of its module."""
+    for call in cls.file.calls(name):
+        function = call.function
+        if function is not None and call.cls is cls and own_attribute(call.node.func, function) == name:
+            if function is cls.find("forward") and not _is_under_no_grad(call):
+                yield call
 
 
 def _is_under_no_grad(call: Call) -> bool:

@@ -6,6 +6,7 @@ import ast
 
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.origins import given
 from mlcheck.lint.sites.scopes import Context
 
 
@@ -36,9 +37,17 @@ def is_fixed(call: Call, seed: ast.expr) -> bool:
 
 
 def is_one(call: Call, settings: ast.expr) -> bool:
-    """Whether the settings are the same in each turn: a name that no loop gives."""
+    """Whether the settings are the same in each turn: a name that no loop gives, here or where this is called."""
     bound = call.file.bindings(settings.id, call.context) if isinstance(settings, ast.Name) else []
-    return len(bound) == 1 and bound[0].kind != "loop"
+    if len(bound) != 1 or bound[0].kind == "loop":
+        return False
+    if bound[0].kind != "param" or call.function is None or not isinstance(settings, ast.Name):
+        return True
+    handed = [
+        each.file.bindings(each.node.id, each.context) if isinstance(each.node, ast.Name) else []
+        for each in given(call.file.sites, call.function, settings.id)
+    ]
+    return all(len(each) == 1 and each[0].kind != "loop" for each in handed)
 
 
 def _is_outside(context: Context, loops: list[ast.AST]) -> bool:

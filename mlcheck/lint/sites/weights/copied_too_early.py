@@ -18,6 +18,7 @@ _SAME = ("eval", "train", "to", "cuda", "cpu", "requires_grad_", "float", "half"
 _BEGINNING = pattern(r"init|orig|rand|fresh|blank|untrained|scratch|before|start|template|skeleton|old")
 _BRINGS_UP = pattern(r"init|copy|sync|hard|reset|load|restore|resume|register|set|replace")
 _FOLLOWS = pattern(r"ema|avg|average|shadow|target|momentum|swa|mean_?teacher")
+_AVERAGES = pattern(r"EMA|Ema(?![a-z])|Averag|Shadow|SWA|MeanTeacher")
 _TRAINED = pattern(r"pretrained|torch\.load|load_state_dict|weights\s*=|checkpoint")
 _LOADS = ("load_state_dict",)
 
@@ -48,7 +49,8 @@ def copied_too_early(sites: Sites) -> Iterator[Early]:
         later = [call for call in loads if call.node.lineno > copy.node.lineno and not call.loops]
         if not later or len(later) < len(loads) or _loops_between(function, copy, later[0]):
             continue
-        if (_is_to_follow(copy, target) or _is_fresh(copy, given)) and not _is_brought_up(sites, copy, target):
+        fresh = copy.name in _COPIES and _is_fresh(copy, given)
+        if (_is_to_follow(copy, target) or fresh) and not _is_brought_up(sites, copy, target):
             yield Early(copy, ast.unparse(target), model, later[0])
 
 
@@ -82,7 +84,9 @@ def _loops_between(function: Function, copy: Call, load: Call) -> bool:
 
 def _is_to_follow(copy: Call, target: ast.Name | ast.Attribute) -> bool:
     """Whether it is an average or a target, which is to begin where the model does; a reference may be another."""
-    return copy.name.endswith(".AveragedModel") or _FOLLOWS.search(last_name(target).lower()) is not None
+    if copy.name.endswith(".AveragedModel") or _AVERAGES.search(last_name(copy.node.func)):
+        return True
+    return _FOLLOWS.search(last_name(target).lower()) is not None
 
 
 def _is_fresh(copy: Call, model: ast.expr) -> bool:

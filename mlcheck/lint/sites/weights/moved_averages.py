@@ -14,9 +14,10 @@ from mlcheck.lint.sites.weights.left_behind import is_blended, iterates, model_i
 
 
 class Moved(NamedTuple):
-    """`average` of `for a, p in zip(average.parameters(), model.parameters()): a.lerp_(p, t)`, and that loop."""
+    """`average` and `followed` of `for a, p in zip(average.parameters(), followed.parameters()): a.lerp_(p, t)`."""
 
     average: ast.expr
+    followed: ast.expr
     loop: Place
     method: Function
 
@@ -32,5 +33,7 @@ def moved_averages(sites: Sites) -> Iterator[Moved]:
                 continue
             pairs = zip(call.node.args, loop.target.elts, strict=True)
             moved = [argument for argument, turn in pairs if is_blended(loop, ast.unparse(turn))]
-            if len(moved) == 1 and ast.unparse(moved[0]).endswith(".parameters()"):
-                yield Moved(model_in(moved[0]), file.place(loop, call.context), call.function)
+            rest = [argument for argument in call.node.args if argument not in moved]
+            if len(moved) == len(rest) == 1 and ast.unparse(moved[0]).endswith(".parameters()"):
+                place = file.place(loop, call.context)
+                yield Moved(model_in(moved[0]), model_in(rest[0]), place, call.function)
