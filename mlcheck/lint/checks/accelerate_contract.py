@@ -20,7 +20,7 @@ _PREPARE = ("prepare", "prepare_data_loader")
 def check(facts: Facts) -> Iterator[Finding]:
     made = list(facts.sites.calls(_ACCELERATOR, "accelerate.accelerator.Accelerator"))
     facts.sites.seen[LOOKS_AT] = len(made)
-    for file in {call.file.path: call.file for call in made}.values():
+    for file in facts.sites.mentioning(["prepare("]) if made else ():
         prepared = [call for call in file.calls("prepare") if _is_accelerator(call)]
         for function in {call.function for call in prepared}:
             here = [call for call in prepared if call.function is function]
@@ -61,14 +61,20 @@ def _past(call: Call, loss: ast.expr, prepared: Call) -> Finding:
 
 def _in_methods(file: File, prepared: Call) -> Iterator[Finding]:
     """The other methods of an object that keeps its Accelerator, where none of them runs backward through it."""
-    func = prepared.node.func
-    kept = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Attribute)
+    kept = isinstance(prepared.owner, ast.Attribute) or _keeps_it(prepared)
     own = [call for call in file.calls("backward") if prepared.cls is not None and call.cls is prepared.cls]
     if not kept or any(call.node.args for call in own):
         return
     for call in own:
         if call.function is not prepared.function and isinstance(call.node.func, ast.Attribute):
             yield _past(call, call.node.func.value, prepared)
+
+
+def _keeps_it(prepared: Call) -> bool:
+    """`self.accelerator = accelerator`, of the one that prepares."""
+    sets = prepared.cls.attributes.values() if prepared.cls is not None else ()
+    name = last_name(prepared.owner)
+    return any(is_name(assigned.value, name) for each in sets for _, assigned in each)
 
 
 def _handed_on(sites: Sites, made: list[Call]) -> Iterator[Finding]:
@@ -96,8 +102,9 @@ def _gets_one(function: Function) -> bool:
 
 def _raw_clip(file: File, prepared: list[Call], made: list[Call]) -> Iterator[Finding]:
     """Clipping by hand, where the loss is certainly scaled: the gradients are still as large as the scale."""
-    half = [call for call in made if call.file is file and call.constant("mixed_precision", 2) == "fp16"]
-    if not half or file.calls("unscale_gradients"):
+    here = [call for call in made if call.file is file] or made
+    half = [call for call in here if call.constant("mixed_precision", 2) == "fp16"]
+    if not half or (here is made and len(half) < len(made)) or file.calls("unscale_gradients"):
         return
     for call in file.calls("clip_grad_norm_", "clip_grad_value_"):
         named = file.resolve(call.node.func, call.context)

@@ -11,7 +11,7 @@ from mlcheck.lint.judging import is_named_for_attack
 from mlcheck.lint.nodes import assigned, last_name, walk
 from mlcheck.lint.sites import Call, Context, File, Function
 from mlcheck.lint.sites.evaluation.directions import directed
-from mlcheck.lint.sites.evaluation.early_stoppers import told_scores
+from mlcheck.lint.sites.evaluation.early_stoppers import Told, told_scores
 from mlcheck.lint.sites.evaluation.metrics import better
 from mlcheck.lint.sites.origins import returns
 
@@ -43,12 +43,11 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield from _in_call(call)
     for told in told_scores(sites):
         seen += 1
-        if better(_name(told.score)) not in ("", told.wanted) and not _is_turned(
-            told.call.file, told.call.context, told.score
-        ):
+        metric = _name(told.score) or _computed(told)
+        if better(metric) not in ("", told.wanted) and not _is_turned(told.call.file, told.call.context, told.score):
             what = f"`{told.stopper.cls.name if told.stopper.cls else ''}` takes it for better when it is {told.wanted}"
             place = told.stopper.place(told.compared).location
-            yield _finding(told.call.file, told.call.node, told.call.context, _name(told.score), what, (place,))
+            yield _finding(told.call.file, told.call.node, told.call.context, metric, what, (place,))
     for file in sites.mentioning(["best", "Best", "min_", "_min", "lowest", "highest", "max_", "_max"]):
         if not any(_may_choose(compare) for compare, _ in file.walk.comparisons):
             continue
@@ -72,6 +71,19 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help="turn the comparison round",
                     )
     sites.seen[LOOKS_AT] = seen
+
+
+def _computed(told: Told) -> str:
+    """The metric of `stopper(mean(losses))`, and of `stopper(validate(net))` where that sums up what is told there."""
+    if not isinstance(told.score, ast.Call):
+        return ""
+    named = told.call.file.resolve(told.score.func, told.call.context)
+    if isinstance(named, Function):
+        words = (part for node in named.nodes if (part := last_name(node)))
+        agreed = {better(word) for word in words} - {""} == {better(told.parameter)}
+        return told.parameter if agreed else ""
+    names = [last_name(node) for node in walk(told.score) if better(last_name(node))]
+    return names[0] if len(set(map(better, names))) == 1 else ""
 
 
 def _knows_both(choices: list[tuple[ast.Compare, ast.expr, ast.expr, str]], score: ast.expr, best: ast.expr) -> bool:

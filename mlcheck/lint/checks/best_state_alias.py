@@ -9,7 +9,9 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, own_nodes, stores, walk
 from mlcheck.lint.rereading import read_later
-from mlcheck.lint.sites import Class, File
+from mlcheck.lint.sites import Class, File, Function, Sites
+from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.origins import Origin, callers, given, origins
 from mlcheck.lint.sites.weights.listed import listed
 from mlcheck.lint.sites.weights.saved_twice import written_over
 from mlcheck.lint.training import Snapshot
@@ -26,6 +28,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len(facts.training.snapshots) + sum(1 for _ in facts.sites.calls("copy.deepcopy"))
     yield from _loaded_again(facts)
     yield from _kept_in_table(facts)
+    yield from _kept_in_own_table(facts)
     yield from _kept_above_loop(facts)
     yield from _put_back(facts)
     for kept in listed(facts.sites):
@@ -116,6 +119,43 @@ def _kept_in_table(facts: Facts) -> Iterator[Finding]:
                         help="keep a copy: `copy.deepcopy(model.state_dict())`, or save it to a file at once",
                         related=(call.place.location,),
                     )
+
+
+def _kept_in_own_table(facts: Facts) -> Iterator[Finding]:
+    """`self.best["weights"] = net.state_dict()` in one method, and in another it is loaded into `net` again."""
+    for file in facts.sites.mentioning(["load_state_dict"]):
+        for call in file.calls("load_state_dict"):
+            given, back = call.argument("state_dict", 0), call.function
+            if not isinstance(given, ast.Subscript) or not isinstance(given.slice, ast.Constant) or back is None:
+                continue
+            model, cls = call.owner, back.cls
+            if not own_attribute(given.value, back) or not isinstance(model, ast.Name) or cls is None:
+                continue
+            for method in (each for each in cls.methods.values() if each is not back):
+                kept = next((node for node in method.nodes if _keeps(node, given, model.id)), None)
+                if kept is not None and _is_same_model(facts.sites, method, back, model.id):
+                    yield Finding(
+                        _WHY,
+                        method.place(kept).location,
+                        help="keep a copy: `copy.deepcopy(model.state_dict())`, or save it to a file at once",
+                        related=(call.place.location,),
+                    )
+
+
+def _is_same_model(sites: Sites, one: Function, other: Function, name: str) -> bool:
+    """Whether both methods are certainly given one and the same model under a name, by a program that trains it."""
+    made = [
+        {_identity(each) for origin in given(sites, method, name) for each in origins(*origin[:3])}
+        for method in (one, other)
+    ]
+    trained = any(call.file.calls("step") for call in callers(sites, one))
+    return len(made[0]) == 1 and made[0] == made[1] and trained
+
+
+def _identity(found: Origin) -> int:
+    """What tells it from others: of a parameter that nobody is seen to give, the parameter."""
+    bound = found.file.bindings(found.node.id, found.context) if isinstance(found.node, ast.Name) else []
+    return id(bound[0].node) if len(bound) == 1 else id(found.node)
 
 
 def _kept_above_loop(facts: Facts) -> Iterator[Finding]:

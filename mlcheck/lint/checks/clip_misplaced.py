@@ -7,7 +7,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Clip, Facts
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.training.clipping import after_step, before_backward, of_other_module
+from mlcheck.lint.sites.training.clipped_modules import of_other_argument, of_other_module
+from mlcheck.lint.sites.training.clipping import after_step, before_backward
 from mlcheck.lint.sites.training.crossed_clips import crossed
 from mlcheck.lint.sites.training.sharded_clips import sharded_clips
 from mlcheck.lint.sites.training.windows import measures
@@ -23,7 +24,7 @@ _WHY = {
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    for of_other, clipped, stepped, step in of_other_module(facts.sites):
+    for of_other, clipped, stepped, step in (*of_other_module(facts.sites), *of_other_argument(facts.sites)):
         yield Finding(
             f"This clips the gradients of `{ast.unparse(clipped)}`, and the optimizer steps on those of "
             f"`{ast.unparse(stepped)}`",

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, reads_of, stores_of, walk
 from mlcheck.lint.sites import Call, Function
@@ -12,6 +13,7 @@ from mlcheck.lint.sites.origins import callers, returns
 LOOKS_AT = "clipped objective"
 WORDS = ("clamp", "clip")
 _SMALLER, _LARGER = ("torch.min", "torch.minimum"), ("torch.max", "torch.maximum")
+_OLD = pattern(r"(?:^|[._\['\"])(?:old|prev|behaviou?r)(?:[._\]'\"]|$)")
 _WHOLE = ("mean", "sum", "squeeze", "view", "unsqueeze")
 
 
@@ -39,6 +41,14 @@ def check(facts: Facts) -> Iterator[Finding]:
                 "The ratio is detached: no gradient of the clipped objective reaches the policy",
                 cut.place.location,
                 help="detach the old log-probabilities alone",
+                related=(call.place.location,),
+            )
+            continue
+        if (turned := _turned_ratio(call)) is not None:
+            yield Finding(
+                "The old probability is divided by the new one: what brought reward becomes less likely",
+                call.file.place(turned, call.context).location,
+                help="`torch.exp(new - old)`",
                 related=(call.place.location,),
             )
             continue
@@ -108,6 +118,24 @@ def _detached_ratio(call: Call) -> Call | None:
                     return None
                 found.append(Call(call.file, made, where))
     return found[0] if len(found) > 1 and len({id(each.node) for each in found}) == 1 else None
+
+
+def _turned_ratio(call: Call) -> ast.expr | None:
+    """`exp(old - new)`, where that is a factor of the terms."""
+    for term in call.node.args:
+        node, context = call.file.value(term, call.context)
+        for part in walk(node):
+            made, _ = call.file.value(part, context) if isinstance(part, ast.Name) else (part, context)
+            match made:
+                case ast.Call(func=ast.Attribute(value=ast.BinOp(left=left, op=ast.Sub(), right=right), attr="exp")):
+                    pass
+                case ast.Call(func=ast.Attribute(attr="exp"), args=[ast.BinOp(left=left, op=ast.Sub(), right=right)]):
+                    pass
+                case _:
+                    continue
+            if _OLD.search(ast.unparse(left)) and not _OLD.search(ast.unparse(right)):
+                return made
+    return None
 
 
 def _is_negated(call: Call) -> bool:

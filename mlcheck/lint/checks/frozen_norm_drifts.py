@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_name, last_name, walk
+from mlcheck.lint.nodes import before_methods, is_name, last_name, walk
 from mlcheck.lint.sites import Call, Class, Function, Sites
+from mlcheck.lint.sites.evaluation.without_gradients import blocks_without
 from mlcheck.lint.sites.guards import conditions, own_attribute
 from mlcheck.lint.sites.known_by_parts import known_by_parts
 from mlcheck.lint.sites.layers.modules import MODULE, module_classes, text_of
@@ -20,6 +21,7 @@ from mlcheck.lint.sites.training.woken_norms import woken_norms
 LOOKS_AT = "module that sets modes"
 WORDS = ("eval()",)
 _NORM = pattern(r"BatchNorm|_NormBase|InstanceNorm")
+_MOVES = ("to", "cuda", "cpu", "float", "double")
 _PART_AGAIN = pattern(r"\.\w+\.eval\(\)|freeze|frozen", re.IGNORECASE)
 
 
@@ -123,17 +125,15 @@ def _runs_once(sites: Sites, function: Function) -> bool:
 
 def _kept(function: Function) -> ast.Call | None:
     """`self.backbone.eval()` or `module.eval()` of its batch norms, in a method that freezes their weights too."""
-    text = function.text
-    if "requires_grad" not in text:
-        return None
+    frozen = "requires_grad" in function.text
     for node in function.nodes:
         func = node.func if isinstance(node, ast.Call) and not node.args and not node.keywords else None
         if not isinstance(node, ast.Call) or not isinstance(func, ast.Attribute) or func.attr != "eval":
             continue
-        if isinstance(func.value, ast.Name) and _is_norm(function, func.value.id):
+        if frozen and isinstance(func.value, ast.Name) and _is_norm(function, func.value.id):
             return node
         name = own_attribute(func.value, function)
-        if name and _is_frozen(function, name) and _has_norms(function, name):
+        if name and (_is_frozen(function, name) or _is_only_asked(function, name)) and _has_norms(function, name):
             return node
     return None
 
@@ -163,6 +163,18 @@ def _is_frozen(function: Function, name: str) -> bool:
     return re.search(whole, text) is not None
 
 
+def _is_only_asked(function: Function, name: str) -> bool:
+    """Whether the class calls that part under `torch.no_grad()`, and only there."""
+    methods = function.cls.methods.values() if function.cls is not None else ()
+    found = []
+    for method in methods:
+        calls = [node for node in method.all(ast.Call) if own_attribute(node.func, method) == name]
+        whole = any("no_grad" in ast.unparse(each) for each in method.node.decorator_list)
+        without = set(blocks_without(method.nodes)) if calls else set()
+        found += [whole or node in without for node in calls]
+    return bool(found) and all(found)
+
+
 def _has_norms(function: Function, name: str) -> bool:
     sets = function.cls.attribute(name) if function.cls is not None else []
     made = sets[0][1].value if len(sets) == 1 else None
@@ -181,9 +193,8 @@ def _undone(sites: Sites, cls: Class) -> Call | None:
                 continue
             around = call.function.text if call.function is not None else file.text
             made = origins(file, owner, call.context)
-            kinds = {
-                file.resolve(o.node.func, o.context) for o in made if isinstance(o.node, ast.Call) and o.file is file
-            }
+            nodes = [before_methods(o.node, _MOVES) for o in made if o.file is file]
+            kinds = {file.resolve(node.func, call.context) for node in nodes if isinstance(node, ast.Call)}
             is_cls = kinds == {cls} and len(made) == len(kinds)
             if (is_cls or known_by_parts(file, owner, call.context) is cls) and _PART_AGAIN.search(around) is None:
                 return call

@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, reads_of, walk
+from mlcheck.lint.nodes import is_name, last_name, reads_of, stores_of, walk
 from mlcheck.lint.sites import Context, File, Function, Sites, canonical
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.training.misplaced_settings import read_by_nobody
 from mlcheck.lint.sites.training.optimizers import OPTIMIZERS
 
 LOOKS_AT = "learning rate that is set"
-WORDS = (".lr", "learning_rate", "defaults[", ".state_dict()[", "params", "lrate", "_lr", "lr =")
+WORDS = (".lr", "learning_rate", "defaults[", ".state_dict()[", "params", "lrate", "_lr", "lr =", "lr *=", "lr /=")
 _NEW_RATE = pattern(r"^(?:(?:new|cur|curr|current|next|updated|decayed)_)?(?:lr|lrate|learning_rate)(?:_new|_t)?$")
-_ASSIGNED = pattern(r"(?:\b|_)(?:lr|lrate|learning_rate)(?:_new|_t)?\s*=[^=].*(?:step|epoch|iter|decay|warm|progress)")
+_ASSIGNED = pattern(r"(?:\b|_)(?:lr|lrate|learning_rate)(?:_new|_t)?\s*[*/]?=[^=]")
 _PROGRESS = pattern(r"step|epoch|iter|decay|warm|progress")
 _RATES = ("lr", "learning_rate")
+_TELLS = ("print", "info", "debug", "write", "log", "add_scalar", "set_description", "set_postfix", "format")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -55,9 +56,9 @@ def _unread(sites: Sites) -> Iterator[Finding]:
         for function in file.functions if "optim" in file.text else ():
             if ".step(" not in function.text or "locals()" in function.text or not _ASSIGNED.search(function.text):
                 continue
-            for line in function.all(ast.Assign):
-                name = line.targets[0].id if isinstance(line.targets[0], ast.Name) else ""
-                if not _NEW_RATE.search(name) or not _decays(line.value) or reads_of(function.nodes, name):
+            for line, target in _rates(function):
+                name = target.id
+                if not _decays(line, name) or not _is_told_only(function, name):
                     continue
                 if '["lr"]' in function.text or "['lr']" in function.text or name in function.inner.scope.globals:
                     continue
@@ -69,10 +70,34 @@ def _unread(sites: Sites) -> Iterator[Finding]:
                 )
 
 
-def _decays(value: ast.expr) -> bool:
-    """Whether it is computed anew from where the training stands."""
-    text = ast.unparse(value)
-    return isinstance(value, ast.BinOp) and bool(_PROGRESS.search(text))
+def _rates(function: Function) -> Iterator[tuple[ast.Assign | ast.AugAssign, ast.Name]]:
+    lines: list[ast.Assign | ast.AugAssign] = [*function.all(ast.Assign), *function.all(ast.AugAssign)]
+    for line in lines:
+        target = line.targets[0] if isinstance(line, ast.Assign) else line.target
+        if isinstance(target, ast.Name) and _NEW_RATE.search(target.id):
+            yield line, target
+
+
+def _decays(line: ast.Assign | ast.AugAssign, name: str) -> bool:
+    """Whether it is computed anew from where the training stands, or from itself: `lr *= 0.1`, `lr = lr / 2`."""
+    if isinstance(line, ast.AugAssign) or not isinstance(line.value, ast.BinOp):
+        return isinstance(line, ast.AugAssign) and isinstance(line.op, ast.Mult | ast.Div)
+    return bool(_PROGRESS.search(ast.unparse(line.value))) or bool(reads_of(walk(line.value), name))
+
+
+def _is_told_only(function: Function, name: str) -> bool:
+    """Whether it is read for messages, for its next value, and above the loop that trains."""
+    loops = [node for node in function.nodes if isinstance(node, ast.For | ast.While) and ".step(" in ast.unparse(node)]
+    begins = loops[0].lineno if loops else 0
+    harmless: set[ast.AST] = set()
+    for node in function.nodes:
+        tells = isinstance(node, ast.Call) and last_name(node.func) in _TELLS
+        sets = isinstance(node, ast.Assign) and any(is_name(target, name) for target in node.targets)
+        if tells or sets:
+            harmless.update(walk(node))
+    set_there = loops and any(store.lineno > begins for store in stores_of(walk(loops[0]), name))
+    above = begins if set_there else 0
+    return all(read in harmless or read.lineno < above for read in reads_of(function.nodes, name))
 
 
 def _in_copies(sites: Sites) -> Iterator[Finding]:

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.frameworks import owned
-from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.origins import callers, origins
 from mlcheck.lint.sites.ranks import DDP, lets_one_rank_in, starts
 
 LOOKS_AT = "distributed model"
@@ -26,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         return
     for file in sites.mentioning(["load_state_dict"]):
         for call in file.calls("load_state_dict"):
-            guard = _guard(call)
+            guard = _guard(call) or _guard_of_callers(call)
             func = call.node.func
             if guard is None or not isinstance(func, ast.Attribute) or not _is_wrapped(call, func.value):
                 continue
@@ -36,11 +36,18 @@ def check(facts: Facts) -> Iterator[Finding]:
                     "the other ranks go on with weights of their own",
                     call.place.location,
                     help="load them on every rank, with `map_location`, or before `DistributedDataParallel(...)`",
-                    related=(file.place(guard.test, call.context).location,),
+                    related=(guard.location,),
                 )
 
 
-def _guard(call: Call) -> ast.If | None:
+def _guard_of_callers(call: Call) -> Place | None:
+    """The branch of one rank in which the function around it is called, where that is so of all calls."""
+    asked = list(callers(call.file.sites, call.function)) if call.function is not None else []
+    guards = [_guard(each) for each in asked]
+    return guards[0] if guards and all(guards) else None
+
+
+def _guard(call: Call) -> Place | None:
     """The branch of one rank that it stands in, where no other rank has a branch of its own."""
     for outer in call.context.outwards():
         if outer.kind in ("function", "lambda"):
@@ -48,7 +55,7 @@ def _guard(call: Call) -> ast.If | None:
         if not isinstance(outer.node, ast.If) or outer.arm != "body":
             continue
         if lets_one_rank_in(call.file, outer.node.test, outer):
-            return outer.node if not outer.node.orelse else None
+            return call.file.place(outer.node.test, call.context) if not outer.node.orelse else None
     return None
 
 

@@ -12,6 +12,7 @@ from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.filling import FACTORIES, filled, is_parameter
 from mlcheck.lint.sites.layers.leaves import leaf_of
 from mlcheck.lint.sites.layers.modules import is_plain, module_classes
+from mlcheck.lint.sites.layers.out_of_reach import out_of_reach
 
 LOOKS_AT = "module class"
 _COPIES = frozenset(
@@ -23,6 +24,14 @@ _COPIES = frozenset(
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    for leaf in out_of_reach(facts.sites):
+        yield Finding(
+            f"`self.{leaf.name}` is to be learned, and no optimizer can be given it: nothing outside its class reads "
+            "it",
+            leaf.place.location,
+            help="make the class an `nn.Module` with an `nn.Parameter`, and give its `parameters()` to the optimizer",
+            related=(leaf.made.location,),
+        )
     for cls in facts.sites.once(module_classes):
         if not is_plain(cls):
             continue

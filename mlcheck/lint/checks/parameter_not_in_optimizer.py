@@ -11,6 +11,7 @@ from mlcheck.lint.sites import Call, File
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.injecting import injected
 from mlcheck.lint.sites.origins import callers
+from mlcheck.lint.sites.training.arms_of_optimizers import left_by_one_arm
 from mlcheck.lint.sites.training.doubled_optimizers import doubled
 from mlcheck.lint.sites.training.freezing import may_be_frozen
 from mlcheck.lint.sites.training.groups import forgotten_groups, is_handed_on
@@ -34,7 +35,8 @@ _HANDED_ON = ("add_param_group", "param_groups")
 def check(facts: Facts) -> Iterator[Finding]:
     yield from first_of_each_line(chain(_replaced(facts), _put_in_later(facts)))
     yield from chain(_made_anew(facts), _thawed(facts), _left_behind(facts), _forgotten(facts))
-    yield from chain(left_out_by_name(facts.sites), doubled(facts.sites), twice_given(facts.sites))
+    yield from chain(left_out_by_name(facts.sites), left_by_one_arm(facts.sites))
+    yield from chain(doubled(facts.sites), twice_given(facts.sites))
     held = {owner for made in facts.training.optimizers.values() for owner in made.owners} | facts.training.walked
     spoken = set()
     for module in facts.training.unheld:

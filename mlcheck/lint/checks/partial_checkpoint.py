@@ -9,7 +9,8 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Context, File, Sites
-from mlcheck.lint.sites.origins import callers, origins
+from mlcheck.lint.sites.heirs import heirs
+from mlcheck.lint.sites.origins import Origin, callers, origins
 from mlcheck.lint.sites.weights.checkpoint_keys import goes_on, hands_on, keys_read, loaded, saved_keys, way_of
 from mlcheck.lint.sites.weights.resuming import epochs_begun_anew, is_for_looking, loaded_before_made
 from mlcheck.lint.sites.weights.saved_states import under_other_names
@@ -219,7 +220,24 @@ def _has_state(call: Call) -> bool:
     inner, names = (call.function.inner, call.function.parameters) if call.function is not None else (call.context, {})
     given = [ast.Name(name, ast.Load()) for name in names if _is_optimizer(name)]
     handed = [each for name in given for each in origins(call.file, name, inner)]
-    return bool(handed) and all(each.name in _STATEFUL for each in handed)
+    handed += _kept_optimizers(call)
+    return bool(handed) and all(map(_is_stateful, handed))
+
+
+def _is_stateful(made: Origin) -> bool:
+    return made.name in _STATEFUL or (made.name == "torch.optim.SGD" and made.told("momentum", 2, 0) != 0)
+
+
+def _kept_optimizers(call: Call) -> list[Origin]:
+    """What the object of the method that loads was given as its optimizer."""
+    sets = call.cls.attributes.items() if call.cls is not None else ()
+    return [
+        origin
+        for name, each in sets
+        for function, assigned in each
+        if _is_optimizer(name) and isinstance(assigned.value, ast.Name) and assigned.value.id in function.parameters
+        for origin in origins(function.file, assigned.value, assigned.context)
+    ]
 
 
 def _trains(call: Call) -> bool:
@@ -230,7 +248,8 @@ def _trains(call: Call) -> bool:
     function = call.function
     if function is None:
         return bool(call.file.calls("backward"))
-    names = [*function.parameters, *(function.cls.attributes if function.cls else ())]
+    kept = call.file.sites.once(heirs).get(function.cls, [function.cls]) if function.cls else []
+    names = [*function.parameters, *(name for heir in kept for name in heir.attributes)]
     if any(map(_is_optimizer, names)):
         return True
     return any(other.function is call.function for other in call.file.calls("backward", "zero_grad"))

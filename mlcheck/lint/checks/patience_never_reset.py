@@ -92,12 +92,34 @@ def _is_reset(file: File, function: Function, count: ast.expr) -> bool:
         loops = [node for node in function.nodes if isinstance(node, ast.For | ast.While) and _holds(node, count)]
         return not loops or len(stores_of(walk(loops[0]), count.id)) > 1
     name = own_attribute(count, function)
+    if not name:
+        return not isinstance(count, ast.Attribute) or _is_set_again(file, function, count)
     sets = function.cls.attribute(name) if function.cls is not None and name else []
     starts = [method for method, assigned in sets if not isinstance(assigned.node, ast.AugAssign)]
     if len(starts) != 1 or starts[0].name != "__init__":
         return True
     written = re.compile(rf"\.{name}\b[^=\n+]*(?<![!<>])=(?!=)|['\"]{name}['\"]|__dict__|setattr\(")
     return sum(len(written.findall(other.text)) for other in file.sites.mentioning([name], tests=True)) > 1
+
+
+def _is_set_again(file: File, function: Function, count: ast.Attribute) -> bool:
+    """Whether `state.bad_epochs` is ever assigned but in a constructor, or above the loop that counts it up."""
+    name, owner = count.attr, count.value
+    loops = [node for node in function.nodes if isinstance(node, ast.For | ast.While)]
+    inside = {part for loop in loops for part in walk(loop)}
+    if not isinstance(owner, ast.Name) or stores_of(inside, owner.id):
+        return True
+    for other in file.sites.mentioning([name], tests=True):
+        if re.search(rf"['\"]{name}['\"]|__dict__|setattr\(|\breplace\(", other.text):
+            return True
+        for node in walk(other.module.source.tree):
+            if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store):
+                within = next((each for each in other.functions if node in each.nodes), None)
+                counts = any(isinstance(line, ast.AugAssign) and line.target is node for line in function.nodes)
+                starts = within is not None and within.name == "__init__"
+                if not counts and not starts and (within is not function or node in inside):
+                    return True
+    return not loops
 
 
 def _holds(loop: ast.For | ast.While, count: ast.expr) -> bool:
@@ -126,6 +148,9 @@ def _answers_by(function: Function, count: ast.expr) -> bool:
 def _ends_by(function: Function, count: ast.expr) -> bool:
     """Whether the training ends when the count gets too high."""
     text = ast.unparse(count)
+    ends = (loop.test for loop in function.all(ast.While))
+    if any(text in map(ast.unparse, _compared(test, lower=True)) for test in ends):
+        return True
     for branch in branches(function.nodes) if any(map(_is_count, function.all(ast.AugAssign))) else ():
         compared = map(ast.unparse, _compared(branch.test))
         below = isinstance(branch.test, ast.Compare) and text in map(ast.unparse, _compared(branch.test, lower=True))

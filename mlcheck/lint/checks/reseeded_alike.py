@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites import OPEN, Call, Context, Function, Sites
+from mlcheck.lint.sites import OPEN, Call, Function, Sites
+from mlcheck.lint.sites.data.fixed_seeds import is_fixed, is_one
 from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.origins import callers, returns
 
@@ -41,7 +42,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for call in seeds:
         if conditions(call.context) or not call.node.args:
             continue
-        if not _is_fixed(call, call.node.args[0]) and not _is_handed(call, call.node.args[0]):
+        if not is_fixed(call, call.node.args[0]) and not _is_handed(call, call.node.args[0]):
             continue
         if _in_dataset(call):
             yield _for_sample(call)
@@ -55,7 +56,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _made_for_sample(sites: Sites) -> Iterator[Call]:
     """`rng = np.random.RandomState(self.seed)` in `__getitem__`: a new generator for each sample, from one seed."""
     for call in sites.calls(*_GENERATORS):
-        if call.node.args and not conditions(call.context) and _is_fixed(call, call.node.args[0]) and _in_dataset(call):
+        if call.node.args and not conditions(call.context) and is_fixed(call, call.node.args[0]) and _in_dataset(call):
             yield call
 
 
@@ -80,14 +81,17 @@ def _by_function(seed: Call) -> Iterator[Call]:
     function, given = seed.function, seed.node.args[0] if seed.node.args else None
     if function is None or function.cls is not None or seed.context.node is not function.node:
         return
-    if not isinstance(given, ast.Name) or given.id not in function.parameters:
+    settings = given.value if isinstance(given, ast.Attribute) and is_fixed(seed, given) else given
+    if not isinstance(settings, ast.Name) or settings.id not in function.parameters:
         return
-    if len(seed.file.bindings(given.id, seed.context)) != 1 or not _only_seeds(function):
+    if len(seed.file.bindings(settings.id, seed.context)) != 1 or not _only_seeds(function):
         return
     for call in callers(seed.file.sites, function):
-        value = call.argument(given.id, list(function.parameters).index(given.id))
-        value = function.parameters[given.id] if value is None else value
-        if value is None or value is OPEN or not _is_fixed(call, value):
+        value = call.argument(settings.id, list(function.parameters).index(settings.id))
+        value = function.parameters[settings.id] if value is None else value
+        if value is None or value is OPEN:
+            continue
+        if not (is_fixed(call, value) if settings is given else is_one(call, value)):
             continue
         if _is_in_loop(call) or _begins_epoch(call):
             yield call
@@ -120,32 +124,6 @@ def _of_generators(sites: Sites) -> Iterator[Call]:
                 yield call
 
 
-def _is_fixed(call: Call, seed: ast.expr) -> bool:
-    """Whether the seed is the same at every call: a constant, a setting, a name that nothing around it changes."""
-    nodes = walk(seed)
-    if any(isinstance(node, ast.Call | ast.BinOp | ast.Subscript) for node in nodes):
-        return False
-    if isinstance(seed, ast.Constant):
-        return isinstance(seed.value, int)
-    if isinstance(seed, ast.Attribute):
-        return (
-            isinstance(seed.value, ast.Name)
-            and seed.attr.lower() in ("seed", "random_seed", "manual_seed")
-            and (not _is_set_elsewhere(call, seed))
-        )
-    if not isinstance(seed, ast.Name):
-        return False
-    bound = call.file.bindings(seed.id, call.context)
-    loops = [context.node for context in call.loops]
-    return (
-        len(bound) == 1
-        and bound[0].kind in ("param", "value")
-        and _is_outside(bound[0].context, loops)
-        and (bound[0].kind == "param" or isinstance(bound[0].value, ast.Constant | ast.Attribute))
-        and not (bound[0].kind == "param" and not loops)
-    )
-
-
 def _is_handed(call: Call, seed: ast.expr) -> bool:
     """Whether the function around is given the same seed at every call: a parameter that nothing here changes."""
     function = call.function
@@ -157,24 +135,8 @@ def _is_handed(call: Call, seed: ast.expr) -> bool:
     above = list(callers(call.file.sites, function))
     given = [each.argument(seed.id, position) or function.parameters[seed.id] for each in above]
     return bool(above) and all(
-        seed is not None and seed is not OPEN and _is_fixed(each, seed) for each, seed in zip(above, given, strict=True)
+        seed is not None and seed is not OPEN and is_fixed(each, seed) for each, seed in zip(above, given, strict=True)
     )
-
-
-def _is_outside(context: Context, loops: list[ast.AST]) -> bool:
-    return not any(outer.node in loops for outer in context.outwards())
-
-
-def _is_set_elsewhere(call: Call, seed: ast.Attribute) -> bool:
-    """Whether the attribute is assigned anywhere but in a constructor, or by anybody but the object itself."""
-    for file in call.file.sites.mentioning([f".{seed.attr}"]):
-        for assigned in file.walk.attributes:
-            if assigned.target.attr != seed.attr:
-                continue
-            method = file.method_around(assigned.context)
-            if method is None or method.name != "__init__" or assigned.value is None:
-                return True
-    return False
 
 
 def _in_dataset(call: Call) -> bool:

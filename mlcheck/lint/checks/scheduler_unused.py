@@ -131,7 +131,25 @@ def _is_read(facts: Facts, scheduler: Scheduler) -> bool:
         if any(is_spoken(file.text, name) for file in texts):
             return True
         return any(is_read_in(file.module.source.tree, name) for file in texts)
-    return True
+    taken = _taken_as(files[0], scheduler.place) if files else None
+    return taken is None or not leaves_be(*taken)
+
+
+def _taken_as(file: File, place: Place) -> tuple[Function, str] | None:
+    """The function of the program in whose call it is made, and the parameter that it is given for."""
+    for calls in file.walk.calls.values():
+        for call, context in calls:
+            given = [*call.args, *(word.value for word in call.keywords)]
+            if place.node not in given or any(isinstance(arg, ast.Starred) for arg in call.args):
+                continue
+            named = file.resolve(call.func, context)
+            named = named.find("__init__") if isinstance(named, Class) else named
+            if not isinstance(named, Function):
+                return None
+            names = list(named.parameters)[bool(named.receiver) :]
+            pairs = [*zip(call.args, names, strict=False), *((word.value, word.arg) for word in call.keywords)]
+            return next(((named, name) for value, name in pairs if value is place.node and name in names), None)
+    return None
 
 
 def _owner_of_variable(facts: Facts, place: Place, name: str) -> Function | None:

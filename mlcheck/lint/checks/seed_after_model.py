@@ -93,11 +93,14 @@ def _handed_in(sites: Sites, seed: Call) -> tuple[str, Location] | None:
     asked = list(callers(sites, function))
     if len(asked) != 1 or asked[0].loops or "backward(" not in trains:
         return None
+    taker = _constructor(function) or function
+    if taker is not function:
+        trains = taker.text
     new = {
         name: made[0]
-        for name in function.parameters
-        if name != function.receiver
-        for origin in given(sites, function, name)
+        for name in taker.parameters
+        if name != taker.receiver
+        for origin in given(sites, taker, name)
         if len(made := origins(origin.file, origin.node, origin.context)) == 1
         and _is_new(made[0].file, made[0].node, made[0].context)
     }
@@ -105,6 +108,13 @@ def _handed_in(sites: Sites, seed: Call) -> tuple[str, Location] | None:
     if model is None or not re.search(rf"\b{name}\.parameters\(", trains):
         return None
     return name, model.file.place(model.node, model.context).location
+
+
+def _constructor(function: Function) -> Function | None:
+    """What took the model that a method trains: the constructor of its class, of which there is one object."""
+    init = function.cls.find("__init__") if function.cls is not None else None
+    made = list(callers(function.file.sites, init)) if init is not None else []
+    return init if len(made) == 1 and not made[0].loops else None
 
 
 def _block(seed: Call) -> list[ast.stmt]:

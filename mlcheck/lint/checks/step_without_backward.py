@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Backward, Facts, Loop, Loss, Step
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Class, File, Function
 from mlcheck.lint.sites.training.contexts_without_step import asked_for_nothing
+from mlcheck.lint.sites.training.learnt_by_copy import learnt_by_copy
 from mlcheck.lint.sites.training.written_steps import stepped_on_nothing
 from mlcheck.lint.values import live, traces_of
 
@@ -33,8 +34,19 @@ _REPORTS = frozenset(["append", "update", "add", "add_scalar", "log", "write", "
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len({step.place.spot for step in facts.steps})
     yield from first_of_each_line(
-        chain(_along_another(facts), _seen(facts), _written(facts), asked_for_nothing(facts.sites))
+        chain(_along_another(facts), _seen(facts), _written(facts), asked_for_nothing(facts.sites), _by_copy(facts))
     )
+
+
+def _by_copy(facts: Facts) -> Iterator[Finding]:
+    for found in learnt_by_copy(facts.sites):
+        yield Finding(
+            f"This step finds no gradients: `{found.model}` is never called, and the gradients of its deep copy are "
+            "the copy's own",
+            found.step.place.location,
+            help="take them over: `p.grad = q.grad.clone()`, for the parameters of both",
+            related=(found.copy.place.location,),
+        )
 
 
 def _written(facts: Facts) -> Iterator[Finding]:

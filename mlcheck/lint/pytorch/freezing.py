@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator
 from mlcheck.lint.facts import Place
 from mlcheck.lint.interpret.certainty import always, assumed
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import loads, walk
 from mlcheck.lint.pytorch import modes
 from mlcheck.lint.training import Freeze, FrozenHeld, Optimizer, Thawed
 from mlcheck.lint.values import Const, Object, Symbol, Value
@@ -22,19 +22,30 @@ def freeze(m: Machine, owners: frozenset[Hashable], value: Value, node: ast.AST,
     loop = m.loops[-1] if m.loops else None
     if one and not (loop and isinstance(loop.node, ast.For) and "parameters" in ast.unparse(loop.node.iter)):
         return
-    fact = Freeze(_asked_at(m, node), owners, one and not always(m), loop, m.fresh(), assumed(m))
+    chosen = one and known is None and loop is not None and _is_by_name(loop.node, node)
+    fact = Freeze(_asked_at(m, node), owners, one and (chosen or not always(m)), loop, m.fresh(), assumed(m))
     if known is not False:
         _thaw_held(m, owners)
         if not owners <= m.moded:
             freed_unseen(m)
     if known is True:
         _thaw(m, fact)
-    if known is False:
+    if known is False or chosen:
         m.store.set(("freezes",), (*(m.store.get(("freezes",)) or ()), fact)[-8:])
     elif known is True and always(m):
         for earlier in m.store.get(("freezes",)) or ():
             if earlier.loop is not loop and fact.assumed <= earlier.assumed and _undone(m, earlier, owners):
                 m.facts.training.unfrozen.append((fact.place, earlier.place))
+
+
+def _is_by_name(loop: ast.AST, node: ast.AST) -> bool:
+    """`for name, p in model.named_parameters(): p.requires_grad = name.startswith("head")`."""
+    if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple):
+        return False
+    names = {part.id for part in loop.target.elts[:-1] if isinstance(part, ast.Name)}
+    lines = (line for line in walk(loop) if isinstance(line, ast.Assign) and node in line.targets)
+    given = [*(line.value for line in lines), *(node.args if isinstance(node, ast.Call) else ())]
+    return any(loads(value, name) for value in given for name in names)
 
 
 def _asked_at(m: Machine, node: ast.AST) -> Place:

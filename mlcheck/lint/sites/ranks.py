@@ -139,6 +139,9 @@ def lets_one_rank_in(file: File, test: ast.expr, context: Context) -> bool:
         return True
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return any(lets_one_rank_in(file, part, context) for part in test.values)
+    if isinstance(test, ast.Call) and not test.args and isinstance(asked := file.resolve(test.func, context), Function):
+        answers = list(returns(asked))
+        return bool(answers) and all(map(_is_one_if_any, answers))
     if not isinstance(test, ast.Name | ast.Attribute):
         return False
     held = file.value(test, context)[0]
@@ -155,6 +158,12 @@ def lets_one_rank_in(file: File, test: ast.expr, context: Context) -> bool:
         )
     sets = cls.attribute(test.attr) if cls is not None else []
     return len(sets) == 1 and sets[0][1].value is not None and is_one_rank(sets[0][1].value)
+
+
+def _is_one_if_any(answer: ast.expr) -> bool:
+    """`rank == 0`, `not dist.is_initialized() or rank == 0`."""
+    parts = answer.values if isinstance(answer, ast.BoolOp) and isinstance(answer.op, ast.Or) else [answer]
+    return is_one_rank(parts[-1]) and all("is_initialized" in ast.unparse(part) for part in parts[:-1])
 
 
 def _made_of(file: File, owner: ast.expr, context: Context) -> Class | None:

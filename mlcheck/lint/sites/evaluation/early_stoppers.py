@@ -28,6 +28,7 @@ class Told(NamedTuple):
     wanted: str
     compared: ast.Compare
     stopper: Function
+    parameter: str
 
 
 def told_scores(sites: Sites) -> Iterator[Told]:
@@ -46,7 +47,7 @@ def told_scores(sites: Sites) -> Iterator[Told]:
                     if given is not None:
                         made = source(call.file, given, call.context)[0]
                         score = made if isinstance(made, ast.Name | ast.Attribute | ast.Subscript) else given
-                        yield Told(call, score, wanted, compared, method)
+                        yield Told(call, score, wanted, compared, method, name)
 
 
 def _by_name(sites: Sites, method: Function) -> Iterator[Call]:
@@ -83,7 +84,8 @@ def _choice(method: Function, node: ast.If, compare: ast.Compare) -> Iterator[tu
         (compare.comparators[0], compare.left, not rises),
     ):
         kept = _kept(best)
-        if not isinstance(score, ast.Name) or kept is None or not _is_as_given(method, score.id):
+        given = _as_given(method, score.id) if isinstance(score, ast.Name) else ""
+        if not isinstance(score, ast.Name) or kept is None or not given:
             continue
         if not is_attribute(kept, method.receiver, kept.attr) or "best" not in kept.attr:
             continue
@@ -91,7 +93,7 @@ def _choice(method: Function, node: ast.If, compare: ast.Compare) -> Iterator[tu
         better, worse = (_keeps(arm, kept, score.id) for arm in (node.body, otherwise))
         chosen, other = (node.body, otherwise) if better else (otherwise, node.body)
         if better != worse and (any(map(_waits, other)) or any(map(_saves, chosen))):
-            yield compare, score.id, "higher" if higher == better else "lower"
+            yield compare, given, "higher" if higher == better else "lower"
 
 
 def _rest(method: Function, node: ast.If) -> list[ast.stmt]:
@@ -108,10 +110,14 @@ def _kept(best: ast.expr) -> ast.Attribute | None:
     return best if isinstance(best, ast.Attribute) else None
 
 
-def _is_as_given(method: Function, name: str) -> bool:
-    """Whether it is a parameter that nothing in the method turns round: `score = -score`."""
+def _as_given(method: Function, name: str) -> str:
+    """The parameter that it is, by itself or by `score = loss`; "" where something turns it round: `score = -loss`."""
     bound = method.file.bindings(name, method.inner)
-    return name in method.parameters and name != method.receiver and len(bound) == 1
+    if len(bound) != 1:
+        return ""
+    if bound[0].kind == "value" and isinstance(bound[0].value, ast.Name) and bound[0].value.id != name:
+        return _as_given(method, bound[0].value.id)
+    return name if name in method.parameters and name != method.receiver else ""
 
 
 def _keeps(arm: list[ast.stmt], kept: ast.Attribute, score: str) -> bool:

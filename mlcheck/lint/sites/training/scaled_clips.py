@@ -11,7 +11,8 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
-from mlcheck.lint.sites.training.clipping import by_hand, calls_within
+from mlcheck.lint.sites.training.clipped_modules import calls_within
+from mlcheck.lint.sites.training.clipping import by_hand
 
 _UNSCALES = pattern(r"unscale|get_scale|inv_scale|\bscaler\b")
 _LIMITS = pattern(r"clamp|clip_?\(|\bmin\(|maximum\(|minimum\(|[^-]>|<")

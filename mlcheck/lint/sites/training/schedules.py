@@ -41,8 +41,8 @@ def stepped_too_often(sites: Sites) -> Iterator[tuple[Call, Call, Origin, str]]:
                 }
                 lengths = {
                     ast.unparse(part)
-                    for argument in _arguments(made)
-                    for part in _divisors(made.file, argument, made.context, ast.FloorDiv, ast.Div)
+                    for file_of, argument, context in _told(made)
+                    for part in _divisors(file_of, argument, context, ast.FloorDiv, ast.Div)
                 }
                 if len(tests) == 1 and tests[0].holds and (shared := periods & lengths):
                     yield call, other, made, min(shared)
@@ -53,6 +53,15 @@ def _schedule(call: Call) -> Origin | None:
     owner = call.owner
     found = origins(call.file, owner, call.context) if owner is not None else []
     return found[0] if len(found) == 1 and found[0].name.startswith(_SPACES) else None
+
+
+def _told(made: Origin) -> Iterator[tuple[File, ast.expr, Context]]:
+    """What the schedule is given, and what the function of the project is given that makes and returns it."""
+    yield from ((made.file, argument, made.context) for argument in _arguments(made))
+    if made.entered is not None:
+        call = made.entered.call
+        handed = _arguments(Origin(call.file, call.node, call.context))
+        yield from ((call.file, argument, call.context) for argument in handed)
 
 
 def _arguments(made: Origin) -> list[ast.expr]:

@@ -6,11 +6,14 @@ import ast
 from collections.abc import Iterator
 from typing import TypeGuard
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.training.optimizers import optimizers
 
+_LEFT = pattern(r"froz|freez|fix|skip|ignor|rest|other|exclu|unused|untrain|static|non?_")
 _OVER = (".parameters(", ".named_parameters(")
 
 
@@ -23,8 +26,30 @@ def dropped_lists(sites: Sites) -> Iterator[tuple[Place, str, Place]]:
         for function in file.functions:
             text = file.module.text_of(function.node)
             if ".append(" in text and any(over in text for over in _OVER):
-                yield from _dropped(function) if "params" in text else ()
+                yield from _dropped(function)
                 yield from _left_by_caller(function)
+
+
+def lists_sorted(function: Function) -> frozenset[str]:
+    """The lists of a function that it sorts the parameters of a model into, itself or by one that it calls."""
+    loops = (loop for loop in function.all(ast.For) if _sorts(loop) and not _freezes(loop))
+    found = {node.id for loop in loops for node in _filled(loop)}
+    for line in function.all(ast.Assign):
+        named = function.file.resolve(line.value.func, function.inner) if isinstance(line.value, ast.Call) else None
+        target = line.targets[0]
+        if isinstance(named, Function) and isinstance(target, ast.Tuple):
+            pairs = zip(map(last_name, target.elts), _sorted_in(named), strict=False)
+            found |= {name for name, sorted_ in pairs if sorted_ and name}
+    return frozenset(found)
+
+
+def _sorted_in(function: Function) -> list[bool]:
+    """Which of the things that a function returns are lists that it sorts parameters into."""
+    lists = [line.value for line in function.all(ast.Return)]
+    given = lists[0].elts if len(lists) == 1 and isinstance(lists[0], ast.Tuple) else []
+    loops = [loop for loop in function.all(ast.For) if given and _sorts(loop)]
+    filled = {node.id for loop in loops if not _freezes(loop) for node in _filled(loop)}
+    return [isinstance(each, ast.Name) and each.id in filled for each in given]
 
 
 def _dropped(function: Function) -> Iterator[tuple[Place, str, Place]]:
@@ -36,24 +61,31 @@ def _dropped(function: Function) -> Iterator[tuple[Place, str, Place]]:
         read = {node.id for node in names if isinstance(node.ctx, ast.Load) and node not in owners}
         filled = {node.id for node in owners}
         group = next((node for node in function.nodes if _is_group_of(node, filled & read)), None)
+        if group is None:  # what is left out may be meant to stay
+            group = next((each.node for each in _given_whole(function, filled & read)), None)
+            filled = {name for name in filled if not _LEFT.search(name)}
         for name in sorted(filled - read) if group is not None else ():
             begun = [node for node in names if node.id == name and isinstance(node.ctx, ast.Store)]
             if len(begun) == 1 and group is not None:
                 yield function.place(begun[0]), name, function.place(group)
 
 
+def _given_whole(function: Function, lists: set[str]) -> Iterator[Call]:
+    """`Adam(decayed, lr=1e-3)`."""
+    for made in function.file.sites.once(optimizers):
+        given = made.argument("params", 0)
+        if made.function is function and isinstance(given, ast.Name) and given.id in lists:
+            yield made
+
+
 def _left_by_caller(function: Function) -> Iterator[tuple[Place, str, Place]]:
     """`decayed, rest = split(model)`, where nothing reads `rest`, by all that call a function which sorts them."""
-    lists = [line.value for line in function.all(ast.Return)]
-    given = lists[0].elts if len(lists) == 1 and isinstance(lists[0], ast.Tuple) else []
-    loops = [loop for loop in function.all(ast.For) if given and _sorts(loop)]
-    filled = {node.id for loop in loops if not _freezes(loop) for node in _filled(loop)}
-    sorted_ = [isinstance(each, ast.Name) and each.id in filled for each in given]
+    sorted_ = _sorted_in(function)
     if sum(sorted_) < 2:
         return
     calls = function.file.sites.calls_of(function) or []
     left = [list(_left(call, sorted_)) for call in calls]
-    for number in range(len(given)) if left and all(left) else ():
+    for number in range(len(sorted_)) if left and all(left) else ():
         same = [(place, name, group) for each in left for at, place, name, group in each if at == number]
         if len(same) == len(calls):
             yield same[0]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import reads_of, stores_of, walk
+from mlcheck.lint.nodes import last_name, reads_of, stores_of, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.origins import callers
@@ -22,7 +22,8 @@ _OTHERS = ("getattr(", "__exit__", "contextmanager")
 
 def never_given_back(sites: Sites) -> Iterator[Finding]:
     """A call in a training loop that swaps the average in, of a class whose method that swaps it out nobody calls."""
-    for cls in sites.classes:
+    found = (cls for file in sites.mentioning(["parameters()"]) for cls in file.classes)  # it may import no torch
+    for cls in found:
         text = cls.text
         if "parameters()" not in text or any(word in text for word in _OTHERS):
             continue
@@ -59,9 +60,14 @@ def _kept(method: Function) -> set[str]:
         filled = isinstance(target, ast.Subscript)
         owner = target.value if isinstance(target, ast.Subscript) else target
         if isinstance(node, ast.Assign) and isinstance(owner, ast.Attribute) and ast.unparse(owner.value) == "self":
-            if (filled or isinstance(node.value, ast.DictComp)) and "clone" in ast.unparse(node.value):
+            if (filled or isinstance(node.value, ast.DictComp)) and _outlives(node.value, method):
                 found.add(owner.attr)
     return {name for name in found if not _reads(method, name)}
+
+
+def _outlives(kept: ast.expr, method: Function) -> bool:
+    """`p.data.clone()`; `p.data` too, where the method gives the parameter another storage: `p.data = average`."""
+    return "clone" in ast.unparse(kept) or (last_name(kept) == "data" and ".data = " in method.text)
 
 
 def _reads(method: Function, name: str) -> bool:

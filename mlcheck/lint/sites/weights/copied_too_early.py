@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import before_methods, last_name, walk
-from mlcheck.lint.sites.model import Call, Class, Function
+from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.origins import callers, origins
 from mlcheck.lint.sites.project import Sites
 
@@ -17,6 +18,7 @@ _SAME = ("eval", "train", "to", "cuda", "cpu", "requires_grad_", "float", "half"
 _BEGINNING = pattern(r"init|orig|rand|fresh|blank|untrained|scratch|before|start|template|skeleton|old")
 _BRINGS_UP = pattern(r"init|copy|sync|hard|reset|load|restore|resume|register|set|replace")
 _FOLLOWS = pattern(r"ema|avg|average|shadow|target|momentum|swa|mean_?teacher")
+_AVERAGES = pattern(r"EMA|Ema(?![a-z])|Averag|Shadow|SWA|MeanTeacher")
 _TRAINED = pattern(r"pretrained|torch\.load|load_state_dict|weights\s*=|checkpoint")
 _LOADS = ("load_state_dict",)
 
@@ -32,8 +34,8 @@ class Early(NamedTuple):
 
 def copied_too_early(sites: Sites) -> Iterator[Early]:
     """`ema = copy.deepcopy(model)` above `model.load_state_dict(...)`, where nothing brings the copy up to it."""
-    for copy in sites.calls(*_COPIES):
-        function, given = copy.function, copy.node.args[0] if copy.node.args else None
+    for copy, given in _copies(sites):
+        function = copy.function
         line = _line_of(function, copy) if function is not None else None
         if function is None or line is None or not isinstance(given, ast.Name | ast.Attribute) or copy.loops:
             continue
@@ -47,8 +49,31 @@ def copied_too_early(sites: Sites) -> Iterator[Early]:
         later = [call for call in loads if call.node.lineno > copy.node.lineno and not call.loops]
         if not later or len(later) < len(loads) or _loops_between(function, copy, later[0]):
             continue
-        if (_is_to_follow(copy, target) or _is_fresh(copy, given)) and not _is_brought_up(sites, copy, target):
+        fresh = copy.name in _COPIES and _is_fresh(copy, given)
+        if (_is_to_follow(copy, target) or fresh) and not _is_brought_up(sites, copy, target):
             yield Early(copy, ast.unparse(target), model, later[0])
+
+
+def _copies(sites: Sites) -> Iterator[tuple[Call, ast.expr | None]]:
+    """A copy and what it is of: by a call, or by one of a class whose constructor copies what it is given."""
+    copying: dict[tuple[Function, str], None] = {}
+    for call in sites.calls(*_COPIES):
+        given = call.node.args[0] if call.node.args else None
+        yield call, given
+        if call.function is not None and isinstance(given, ast.Name):
+            copying[call.function, given.id] = None
+    for file in sites.mentioning(["named_parameters", "state_dict"]):
+        for function in file.functions:
+            for table in function.all(ast.DictComp) if function.name == "__init__" else ():
+                over = before_methods(table.generators[0].iter, ("named_parameters", "state_dict", "items"))
+                if isinstance(over, ast.Name) and re.search(r"\.(?:clone|detach)\(", ast.unparse(table.value)):
+                    copying[function, over.id] = None
+    for init, name in copying:
+        names = list(init.parameters)
+        for made in callers(sites, init) if init.name == "__init__" and name in names else ():
+            handed = made.argument(name, names.index(name) - 1)
+            if handed is not OPEN:
+                yield made, handed
 
 
 def _loops_between(function: Function, copy: Call, load: Call) -> bool:
@@ -59,7 +84,9 @@ def _loops_between(function: Function, copy: Call, load: Call) -> bool:
 
 def _is_to_follow(copy: Call, target: ast.Name | ast.Attribute) -> bool:
     """Whether it is an average or a target, which is to begin where the model does; a reference may be another."""
-    return copy.name.endswith(".AveragedModel") or _FOLLOWS.search(last_name(target).lower()) is not None
+    if copy.name.endswith(".AveragedModel") or _AVERAGES.search(last_name(copy.node.func)):
+        return True
+    return _FOLLOWS.search(last_name(target).lower()) is not None
 
 
 def _is_fresh(copy: Call, model: ast.expr) -> bool:

@@ -34,7 +34,7 @@ def without_buffers(file: File) -> Iterator[Finding]:
         for number, argument in enumerate(call.node.args):
             updated = ast.unparse(loop.target.elts[number])
             owner = model_in(argument)
-            if _is_blended(loop, updated) and _stays_behind(file, owner, call.context):
+            if is_blended(loop, updated) and _stays_behind(file, owner, call.context):
                 yield Finding(
                     f"Only parameters are averaged: the batch-norm statistics of `{ast.unparse(owner)}` stay "
                     "as they were when it was copied, and it is evaluated with them",
@@ -47,7 +47,7 @@ def iterates(node: ast.AST, over: ast.Call) -> bool:
     return isinstance(node, ast.For) and node.iter is over
 
 
-def _is_blended(loop: ast.For, name: str) -> bool:
+def is_blended(loop: ast.For, name: str) -> bool:
     text = "\n".join(ast.unparse(statement) for statement in loop.body)
     return (
         re.search(rf"(?<![\w.]){re.escape(name)}(?:\.data|\.detach\(\))?\.(?:mul_|lerp_|copy_|data = )", text)

@@ -6,11 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.lint.facts import Place
+from mlcheck.lint.nodes import last_name, reads_of, stores_of, walk
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.project import Sites
 
 _EPOCHS = ("epoch", "epochs", "start_epoch")
+_TELLS = ("print", "info", "debug", "warning", "write", "log")
 
 
 def epochs_begun_anew(sites: Sites) -> Iterator[tuple[Place, str, Place]]:
@@ -20,7 +22,7 @@ def epochs_begun_anew(sites: Sites) -> Iterator[tuple[Place, str, Place]]:
         nodes = call.function.nodes if call.function is not None else call.file.nodes_in(call.file.module.source.tree)
         for line in nodes if len(names) == 1 else ():
             target = line.targets[0] if isinstance(line, ast.Assign) else None
-            if not isinstance(line, ast.Assign) or not isinstance(target, ast.Name) or target.id in call.file.uses:
+            if not isinstance(line, ast.Assign) or not isinstance(target, ast.Name) or _is_used(call, nodes, target.id):
                 continue
             loop = _begins_at_zero(nodes, line) if _tells_epoch(line.value, names[0]) else None
             if loop is not None and not _is_shared(nodes, target.id):
@@ -39,6 +41,19 @@ def loaded_before_made(sites: Sites) -> Iterator[tuple[Place, str, Place]]:
             certain = all(each.kind in ("value", "item", "with", "loop", "import", "from", "def") for each in bound)
             if bound and certain and all(getattr(each.node, "lineno", 0) > call.node.lineno for each in bound):
                 yield _place(call, call.node), owner.id, file.place(bound[0].node, bound[0].context)
+
+
+def _is_used(call: Call, nodes: list[ast.AST], name: str) -> bool:
+    """Whether anything reads it; a message alone does not count where the name began as the 0 of a new run."""
+    if len(stores_of(nodes, name)) == 1:
+        return name in call.file.uses
+    told = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) in _TELLS]
+    reads = sum(
+        len(reads_of(walk(node), name))
+        for node in told
+        if not isinstance(call.file.resolve(node.func, call.context), Function)
+    )
+    return call.file.uses[name] > reads
 
 
 def _tells_epoch(node: ast.expr, checkpoint: str) -> bool:
