@@ -5,7 +5,7 @@ What only a target trains is what gets a gradient in a step, and none in the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -109,7 +109,9 @@ def _trained(trial: Trial, batch: Any, targets: _Targets) -> set[int]:
     parameters = [p for p in named_parameters(trial.models) if p.requires_grad]
 
     def look(root: Tensor) -> None:
-        gradients = torch.autograd.grad(root.sum(), parameters, retain_graph=True, allow_unused=True)
+        gradients: Sequence[Tensor | None] = torch.autograd.grad(
+            root.sum(), parameters, retain_graph=True, allow_unused=True
+        )
         found.update(id(p) for p, one in zip(parameters, gradients) if one is not None and bool(one.any()))
 
     with restored(trial), stilled(trial), targets, GradientWatch([], look):
