@@ -10,12 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from mlcheck.probe.measure.drive import exclusively_evaluating, first_batches
+from mlcheck.probe.measure.loss.loss_scene import LossScene
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.model.model_calls import CapturedCall, capture
 from mlcheck.probe.measure.model.rearranged import uses
 from mlcheck.probe.measure.modules import ModuleWatch, by_parameter
-from mlcheck.probe.measure.tree import leaves, map_tensors
+from mlcheck.probe.measure.tree import beside, leaves, map_tensors
 from mlcheck.trial.sandbox import cells_of
+from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.trial import Trial
 
 WARM_UP_STEPS = 4
@@ -27,7 +29,8 @@ class InputUse:
     """Outputs in evaluation mode before and after each input's rows were exchanged, after a few steps of training.
 
     `ignored` are the inputs whose exchange left every output bitwise unchanged, `used` those that did not;
-    an input whose rows are all equal tells nothing and is in neither. `outlined` are whole numbers (tokens) of which
+    an input whose rows are all equal tells nothing and is in neither, nor is what the loss asks for in a batch that the
+    model is given as a whole. `outlined` are whole numbers (tokens) of which
     only the padding counts: all others exchanged, place by place, change nothing. `columns` are those of a table of
     codes, of which embeddings look up whole columns, whose exchange changes nothing either. `identical` says that all
     rows of the output are bitwise the same although those of the input differ; `trained` that the steps changed a
@@ -64,10 +67,11 @@ class InputUse:
             outlined = tuple(_outlined(call, before, used))
             columns = tuple(_ignored_columns(call, before, used))
             remembers = call.times > 1 and _remembers(trial, call)
+        ignored = [name for name, changed in tried.items() if not changed]
         return cls(
             model=call.name,
             rows=call.rows,
-            ignored=tuple(name for name, changed in tried.items() if not changed),
+            ignored=tuple(name for name in ignored if not _is_for_the_loss(trial, call, name)),
             used=tuple(name for name, changed in tried.items() if changed),
             identical=bool(tried) and _identical_rows(before, call.rows),
             trained=trained,
@@ -83,6 +87,17 @@ class InputUse:
         ignored, used = (tuple(name for name, changed in tried.items() if changed == way) for way in (False, True))
         finite = all(bool(tensor.isfinite().all()) for tensor in call.replay() if tensor.is_floating_point())
         return cls(call.name, 0, ignored, used, identical=False, trained=trained, finite=finite)
+
+
+def _is_for_the_loss(trial: Trial, call: CapturedCall, name: str) -> bool:
+    """Whether a part of the batch, of which the model is given all, makes the loss of the step another: a target."""
+    given = dict(leaves(by_parameter(call.module, call.args, call.kwargs)))[name]
+    batch = first_batches(trial, 1)[0]
+    leaf = next((leaf for _, leaf in leaves(batch) if "." in name and same_bits(leaf, beside(given, leaf))), None)
+    if leaf is None:
+        return False
+    exchanged = map_tensors(batch, lambda tensor: tensor.roll(1, 0) if tensor is leaf else tensor)
+    return LossScene(trial, batch).value != LossScene(trial, exchanged).value
 
 
 def _warm_up(trial: Trial) -> bool:
