@@ -105,6 +105,7 @@ def of_categories(ids: Tensor, padding: int | None) -> Trial:
 def test_a_padding_index_that_is_a_category() -> None:
     verdict = ask("padding-id-in-use", of_categories(torch.arange(192) % 6, 0))
     says(verdict, Outcome.WARN, "id 0 is the padding index of `embed`", "any other of 6 categories", "pads nothing")
+    assert ask("constant-feature", of_categories(torch.arange(192) % 6, 0)).outcome is not Outcome.WARN
 
 
 @pytest.mark.parametrize(

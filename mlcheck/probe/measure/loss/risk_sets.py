@@ -57,7 +57,7 @@ class RiskSets:
             name: leaf.detach().cpu().double().flatten() for name, leaf in leaves(batch) if has_one_a_sample(leaf)
         }
         events = {name: field for name, field in fields.items() if _is_yes_or_no(field)}
-        times = {name: field for name, field in fields.items() if len(field.unique()) > len(field) / 2}
+        times = {name: field for name, field in fields.items() if len(set(field.tolist())) > len(field) / 2}
         if not events or not times:
             raise NotMeasured(_NONE)
         for (event, ended), (time, until) in product(events.items(), times.items()):
@@ -118,5 +118,5 @@ def _rises(ended: Tensor, along: Tensor, sums: Tensor) -> int:
     moves = change.abs() > _ROUNDING * large * 1e-2
     if int(more.sum()) < FEW // 2 or int((~more).sum()) < 1 or not bool((moves == more)[different].all()):
         return 0
-    signs = change[moves & different].sign().unique()
-    return int(signs[0]) if len(signs) == 1 else 0
+    signs = set(change[moves & different].sign().tolist())
+    return int(signs.pop()) if len(signs) == 1 else 0
