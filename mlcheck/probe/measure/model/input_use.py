@@ -15,9 +15,8 @@ from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.model.model_calls import CapturedCall, capture
 from mlcheck.probe.measure.model.rearranged import uses
 from mlcheck.probe.measure.modules import ModuleWatch, by_parameter
-from mlcheck.probe.measure.tree import beside, leaves, map_tensors
+from mlcheck.probe.measure.tree import leaves, map_tensors
 from mlcheck.trial.sandbox import cells_of
-from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.trial import Trial
 
 WARM_UP_STEPS = 4
@@ -91,10 +90,11 @@ class InputUse:
 
 def _is_for_the_loss(trial: Trial, call: CapturedCall, name: str) -> bool:
     """Whether a part of the batch, of which the model is given all, makes the loss of the step another: a target."""
-    given = dict(leaves(by_parameter(call.module, call.args, call.kwargs)))[name]
     batch = first_batches(trial, 1)[0]
-    leaf = next((leaf for _, leaf in leaves(batch) if "." in name and same_bits(leaf, beside(given, leaf))), None)
-    if leaf is None:
+    parts, prefix = dict(leaves(batch)), name.partition(".")[0]
+    given = {one for one, _ in leaves(by_parameter(call.module, call.args, call.kwargs))}
+    leaf = parts.get(name.removeprefix(f"{prefix}."))
+    if leaf is None or not all(f"{prefix}.{part}" in given for part in parts):
         return False
     exchanged = map_tensors(batch, lambda tensor: tensor.roll(1, 0) if tensor is leaf else tensor)
     return LossScene(trial, batch).value != LossScene(trial, exchanged).value
