@@ -72,6 +72,8 @@ def test_heads_taken_apart_by_a_view(attend: Callable[..., Tensor]) -> None:
     verdict = ask("view-as-transpose", attending(viewed, moved_back, attend))
     says(verdict, Outcome.WARN, "a view makes (8, 4, 6, 4) of (8, 6, 16)")
     assert verdict.findings[0].location.path.endswith("test_attention_heads.py")
+    apart = attending(lambda x: viewed(x.unflatten(2, (HEADS, -1))), moved_back, attend)
+    says(ask("view-as-transpose", apart), Outcome.WARN, "a view makes (8, 4, 6, 4) of (8, 6, 4, 4)")
 
 
 @pytest.mark.parametrize("attend", [fused, written])

@@ -129,3 +129,56 @@ def test_what_is_no_discounted_value_of_the_same_critic(target: Any) -> None:
 
 def test_where_nothing_is_drawn_a_critic_of_states_may_be_any_model() -> None:
     assert ask(RULE, acting(discounted, draws=False)).outcome is Outcome.SKIP
+
+
+def weighing(likelihood: Any, weight: Any) -> Any:
+    """An actor whose drawn action is weighed by what a critic says of it."""
+    net = nn.ModuleDict({"actor": nn.Linear(8, 3), "critic": nn.Linear(8, 1)})
+
+    def update(net: Any, batch: Batch) -> Tensor:
+        error = batch["reward"] - net["critic"](batch["state"]).squeeze(1)
+        return error.pow(2).mean() - (likelihood(net["actor"](batch["state"])) * weight(error)).mean()
+
+    return trial_of(net, replay(), update)
+
+
+def of_one_action(scores: Tensor) -> Any:
+    policy = torch.distributions.Categorical(logits=scores)
+    return policy.log_prob(policy.sample())
+
+
+def of_numbers(scores: Tensor) -> Any:
+    policy = torch.distributions.Normal(scores, 0.5)
+    return policy.log_prob(policy.sample()).sum(1)
+
+
+def as_ratio(scores: Tensor) -> Any:
+    now = of_one_action(scores)
+    return (now - now.detach()).exp()
+
+
+def standardised(error: Tensor) -> Tensor:
+    return (error - error.mean()) / (error.std() + 1e-8)
+
+
+@pytest.mark.parametrize("likelihood", [of_one_action, of_numbers, as_ratio])
+@pytest.mark.parametrize("weight", [lambda error: error, standardised], ids=["plain", "standardised"])
+def test_an_advantage_with_gradients(likelihood: Any, weight: Any) -> None:
+    says(ask(RULE, weighing(likelihood, weight)), Outcome.WARN, "the advantage", "trains the critic too")
+
+
+@pytest.mark.parametrize("likelihood", [of_one_action, of_numbers, as_ratio])
+@pytest.mark.parametrize(
+    "weight", [lambda error: error.detach(), lambda error: standardised(error.detach())], ids=["plain", "standardised"]
+)
+def test_an_advantage_without_gradients(likelihood: Any, weight: Any) -> None:
+    assert ask(RULE, weighing(likelihood, weight)).outcome in (Outcome.PASS, Outcome.SKIP)
+
+
+def test_an_entropy_is_no_advantage() -> None:
+    def surprise(scores: Tensor) -> Tensor:
+        logs = scores.log_softmax(1)
+        drawn = logs.exp().detach().multinomial(1)
+        return logs.gather(1, drawn)[:, 0] * (1 - (logs.exp() * logs).sum(1))
+
+    assert ask(RULE, weighing(surprise, lambda error: error.detach())).outcome in (Outcome.PASS, Outcome.SKIP)

@@ -64,3 +64,37 @@ def zero_last() -> nn.Module:
 def test_noise_that_the_model_can_tell_or_need_not(trial: Trial) -> None:
     verdict = ask(RULE, trial)
     assert verdict.outcome is not Outcome.WARN, verdict.summary
+
+
+def written_for_another(model: Any, x: Tensor) -> Tensor:
+    noise = torch.randn_like(x)
+    return ((model(x + 0.5 * torch.randn_like(x)) - noise) ** 2).mean()
+
+
+def written_for_two(model: Any, x: Tensor) -> Tensor:
+    noise, other = torch.randn_like(x), torch.randn_like(x)
+    return (noise - model(x + 0.5 * other)).abs().mean() + (other - model(x + 0.5 * other)).square().mean()
+
+
+@pytest.mark.parametrize("loss", [written_for_another, written_for_two])
+def test_a_loss_that_is_written_out_and_asks_for_other_noise(loss: Any) -> None:
+    says(ask(RULE, denoiser(loss)), Outcome.WARN, "the target of the error that is written out", "cannot know")
+
+
+def written(model: Any, x: Tensor) -> Tensor:
+    noise = torch.randn_like(x)
+    return (model(x + 0.5 * noise) - noise).pow(2).mean()
+
+
+def of_velocity(model: Any, x: Tensor) -> Tensor:
+    noise = torch.randn_like(x)
+    return (model(0.5 * x + 0.5 * noise) - (x - noise)).square().mean()
+
+
+def noisy_output(model: Any, x: Tensor) -> Tensor:
+    return (model(x) - torch.randn_like(x)).logsumexp(1).mean()
+
+
+@pytest.mark.parametrize("loss", [written, of_velocity, noisy_output])
+def test_a_loss_that_is_written_out_and_asks_for_what_is_there(loss: Any) -> None:
+    assert ask(RULE, denoiser(loss)).outcome is not Outcome.WARN

@@ -86,3 +86,36 @@ class Spoken(Bag):
 def test_one_speaker_beside_many_words() -> None:
     trial = trial_of(Spoken(), texts(1, WORDS), lambda m, b: F.cross_entropy(m(b[0]), b[1]))
     assert ask("constant-feature", trial).outcome is not Outcome.WARN
+
+
+class Table(nn.Module):
+    def __init__(self, padding: int | None) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(6, 4, padding_idx=padding), nn.Linear(4, 3)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.embed(ids))
+
+
+def of_categories(ids: Tensor, padding: int | None) -> Trial:
+    batches = [(batch, batch % 3) for batch in ids.split(32)]
+    return trial_of(Table(padding), batches, lambda m, b: F.cross_entropy(m(b[0]), b[1]))
+
+
+def test_a_padding_index_that_is_a_category() -> None:
+    verdict = ask("padding-id-in-use", of_categories(torch.arange(192) % 6, 0))
+    says(verdict, Outcome.WARN, "id 0 is the padding index of `embed`", "any other of 6 categories", "pads nothing")
+    assert ask("constant-feature", of_categories(torch.arange(192) % 6, 0)).outcome is not Outcome.WARN
+
+
+@pytest.mark.parametrize(
+    ("ids", "padding"),
+    [
+        (torch.arange(192) % 6, None),
+        (1 + torch.arange(192) % 5, 0),
+        ((1 + torch.arange(192) % 5).where(torch.arange(192) % 16 > 0, 0), 0),  # a value that is missing now and then
+        ((1 + torch.arange(192) % 5).where(torch.arange(192) % 2 > 0, 0), 0),  # or in half of the rows
+    ],
+)
+def test_categories_beside_a_padding_index(ids: Tensor, padding: int | None) -> None:
+    assert ask("padding-id-in-use", of_categories(ids, padding)).outcome is not Outcome.WARN

@@ -13,6 +13,7 @@ from torch.utils.data import TensorDataset
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
 
 
 @pytest.mark.parametrize(
@@ -334,3 +335,35 @@ def test_an_autoencoder_is_asked_for_its_own_input(rolls: tuple[int, ...], outco
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8))
     batches = [(torch.randn(32, 8, generator=torch.Generator().manual_seed(seed)),) for seed in range(4)]
     says(ask("batch-mixing", trial_of(model, batches, loss)), outcome, *(["is `batch[0]` of"] if rolls == (1,) else []))
+
+
+class OfDict(nn.Module):
+    """Given all of a batch, of which it reads what it names."""
+
+    def __init__(self, *read: str) -> None:
+        super().__init__()
+        self.read, self.head = read, nn.Linear(4 * len(read), 1)
+
+    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+        return self.head(torch.cat([batch[name] for name in self.read], 1))[:, 0]
+
+
+def written_error(model: nn.Module, batch: Any) -> Tensor:
+    return (model(batch) - batch["wanted"]).pow(2).mean()
+
+
+def torchs_error(model: nn.Module, batch: Any) -> Tensor:
+    return F.mse_loss(model(batch), batch["wanted"])
+
+
+@pytest.mark.parametrize("loss", [written_error, torchs_error])
+def test_a_target_in_the_batch_that_the_model_is_given_is_no_input(loss: Any) -> None:
+    batches = [{"one": torch.randn(16, 4), "two": torch.randn(16, 4), "wanted": torch.randn(16)} for _ in range(4)]
+
+    def shuffled(*read: str) -> Trial:
+        trial = trial_of(OfDict(*read), batches, loss)
+        trial.train_batches = lambda: (batches[place] for place in torch.randperm(4).tolist())
+        return trial
+
+    assert ask("input-ignored", shuffled("one", "two")).outcome is Outcome.PASS
+    says(ask("input-ignored", shuffled("one")), Outcome.WARN, "ignores `batch.two`: exchanging it")

@@ -113,3 +113,58 @@ def test_scores_that_are_moved_or_have_as_many_places_as_classes() -> None:
     assert ask(RULE, tagging(lambda s: s.transpose(1, 2))).outcome is not Outcome.WARN
     assert ask(RULE, tagging(lambda s: s.transpose(1, 2).reshape(len(s), 5, 7))).outcome is not Outcome.WARN
     assert ask(RULE, tagging(lambda s: s.view(len(s), 7, 7), tags=7)).outcome is not Outcome.WARN
+
+
+class Series(nn.Module):
+    """Six numbers in each of forty steps, that a layer goes along."""
+
+    def __init__(self, change: Change, encodes: bool = False) -> None:
+        super().__init__()
+        self.encode = nn.Linear(6, 6) if encodes else nn.Identity()
+        self.along, self.change, self.head = nn.Conv1d(6, 5, 3), change, nn.Linear(5, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.along(self.change(self.encode(x))).relu().mean(2))
+
+
+class Recurrent(nn.Module):
+    """The same given with the numbers first."""
+
+    def __init__(self, change: Change) -> None:
+        super().__init__()
+        self.along, self.change = nn.GRU(6, 5, batch_first=True), change
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.along(self.change(x.transpose(1, 2).contiguous()))[0][:, -1]
+
+
+def of_series(model: nn.Module, waves: Tensor) -> Trial:
+    return trial_of(model, [(batch, torch.arange(16) % 5) for batch in waves.split(16)], cross_entropy)
+
+
+def waves() -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    begins = torch.rand(64, 1, 6, generator=generator)
+    return torch.sin(torch.arange(40)[:, None] / 3 + 6 * begins) + torch.arange(6)
+
+
+def by_view(x: Tensor) -> Tensor:
+    return x.reshape(len(x), x.shape[2], x.shape[1])
+
+
+@pytest.mark.parametrize("model", [Series(by_view), Series(by_view, encodes=True), Recurrent(by_view)])
+def test_steps_and_features_that_a_view_exchanges(model: nn.Module) -> None:
+    verdict = ask(RULE, of_series(model, waves()))
+    says(verdict, Outcome.WARN, "a layer that goes along steps is given renumbered ones", "numbers of several steps")
+
+
+def test_steps_and_features_in_their_order() -> None:
+    stored_by_feature = waves().transpose(1, 2).reshape(64, 40, 6)  # as a file of another layout is read
+    for model, data in (
+        (Series(lambda x: x.transpose(1, 2)), waves()),
+        (Series(lambda x: x.transpose(1, 2).reshape(len(x), 6, 40)), waves()),
+        (Series(by_view), stored_by_feature),
+        (Series(lambda x: by_view(by_view(by_view(x)).flatten(1).unflatten(1, (40, 6)))), stored_by_feature),
+        (Recurrent(lambda x: x.transpose(1, 2)), waves()),
+    ):
+        assert ask(RULE, of_series(model, data)).outcome is not Outcome.WARN

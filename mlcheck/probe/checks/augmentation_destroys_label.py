@@ -10,6 +10,7 @@ from mlcheck.probe.measure.data.labels import Labels
 from mlcheck.probe.measure.data.mates import mates
 from mlcheck.probe.measure.data.mirrored import told_by_mirror
 from mlcheck.probe.measure.data.mirrored_classes import exchanged_class
+from mlcheck.probe.measure.data.mixed_partners import MixedPartners
 from mlcheck.probe.measure.data.neighbours import Split, consensus, features
 from mlcheck.probe.measure.data.passes import Passes
 from mlcheck.probe.measure.data.samples import Samples
@@ -26,6 +27,7 @@ GUESSED = 0.97
 LITTLE = 0.05
 CHANCE = 2.0
 CLEAR = 0.6
+HALF = 0.5
 CLEAN = 0.1
 LEFT = 0.25
 NOTHING_LEFT = 0.1
@@ -36,14 +38,19 @@ FLIPS = ("flipped left to right", "flipped upside down", "turned by 180 degrees"
 
 
 def check(
-    samples: Samples,
+    samples: Samples | None,
     labels: Labels | None,
     passes: Passes | None,
     views: TwinViews | None,
     first: FirstLoss | None,
     run: ShortRun | None,
     inputs: StepInputs | None,
+    mixing: MixedPartners | None,
 ) -> Verdict:
+    if mixing and (finding := _mixed_apart(mixing)):
+        return Verdict(Outcome.FAIL, finding.message, findings=(finding,), looked_at=mixing.rows)
+    if samples is None:
+        return Verdict(Outcome.SKIP, reason="the training loader does not read from a data set that can be asked")
     if passes and views and first and run and (finding := _strangers(passes, views, first, run)):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=samples.training.read_twice)
     if not samples.training.varying and inputs and passes and labels:
@@ -66,6 +73,23 @@ def check(
     if use is None or training is None or held_out is None:
         return Verdict(Outcome.SKIP, reason="there is no class label a sample beside inputs of one size in both splits")
     return _compared(training, held_out, use.ignored, LEFT)
+
+
+def _mixed_apart(seen: MixedPartners) -> Finding | None:
+    """Nearly all rows of a fault: the partner of labels has by chance the class of the inputs' own now and then."""
+    if seen.others > HALF * seen.rows:
+        message = (
+            f"samples are mixed with other partners than their labels: of {seen.rows} samples that the model gets as a "
+            f"part of themselves and the rest of another, {seen.others} have the label of a third one mixed in"
+        )
+        return Finding(message, seen.place, help="draw the order once, and use it for inputs and labels alike")
+    if seen.exchanged > HALF * seen.rows:
+        message = (
+            f"labels are mixed in exchanged parts: of {seen.rows} mixed samples {seen.exchanged} have the part of "
+            "their partner in the label that they have of themselves in the input"
+        )
+        return Finding(message, seen.place, help="weigh each label as its input is weighed")
+    return None
 
 
 def _in_the_step(inputs: StepInputs, passes: Passes, labels: Labels) -> Verdict:

@@ -12,9 +12,17 @@ _MESSAGE = (
     "the target of the loss, a reward plus the discounted value of the next state, carries gradients: the network that "
     "is trained computes it, and the loss moves it towards the estimate as well"
 )
+_WEIGHING = (
+    "the advantage that weighs the log-probabilities of actions carries gradients: the loss of the policy trains the "
+    "critic too, to call every action that becomes likelier a good one"
+)
 
 
 def check(seen: Bootstrapped) -> Verdict:
+    if seen.weighing:
+        help_ = "weigh by advantage.detach(); the critic has a loss of its own"
+        weighing = tuple(Finding(_WEIGHING, place, help=help_) for place in seen.weighing)
+        return Verdict(Outcome.WARN, _WEIGHING, findings=weighing, looked_at=seen.seen)
     if not seen.carrying:
         told = f"the targets of {plural(seen.seen, 'value')} of chosen actions carry no gradients of their network"
         return Verdict(Outcome.PASS, told, looked_at=seen.seen)

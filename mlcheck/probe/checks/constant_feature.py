@@ -77,7 +77,7 @@ def _stuck(passes: Passes, samples: Samples | None) -> Finding | None:
 
 def _one_word(tables: tuple[EmbeddedIds, ...]) -> list[Finding]:
     """Where no other embedding is asked for more: of kinds, languages or speakers there may well be but one."""
-    if any(table.only is None or table.words < MANY_WORDS for table in tables):
+    if not tables or any(table.only is None or table.words < MANY_WORDS for table in tables):
         return []
     first = tables[0]
     filling = f", and {first.filling} fills up" if first.filling is not None else ""

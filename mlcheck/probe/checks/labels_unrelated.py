@@ -52,8 +52,9 @@ def check(
 def _noise_of_its_own(drawn: DrawnTargets) -> Finding | None:
     for target in drawn.targets:
         if not target.known:
+            loss = f"`{target.loss}`" if target.loss else "the error that is written out"
             message = (
-                f"the target of `{target.loss}` is noise that the model cannot know: with other normal numbers in its "
+                f"the target of {loss} is noise that the model cannot know: with other normal numbers in its "
                 "place every prediction is the same, bit for bit, so the best that can be learnt is their mean"
             )
             help_ = "draw the noise once, put it into the input and compare the prediction with the same tensor"

@@ -24,7 +24,7 @@ _MOVE = (
 def check(seen: FirstInputs | None, heads: AttentionHeads | None, moves: MovedDimensions | None) -> Verdict:
     if heads and heads.scrambled:
         return _heads(heads)
-    if moves and moves.renumbered:
+    if moves and (moves.renumbered or moves.series):
         return _renumbered(moves)
     if moves and moves.torn:
         return _torn(moves)
@@ -89,7 +89,7 @@ def _torn(seen: MovedDimensions) -> Verdict:
 
 
 def _renumbered(seen: MovedDimensions) -> Verdict:
-    findings = tuple(
+    scores = tuple(
         Finding(
             f"the scores that the loss gets are renumbered: a view makes {one.after} of {one.before}, so that the "
             "classes of a place are numbers of several places",
@@ -98,4 +98,14 @@ def _renumbered(seen: MovedDimensions) -> Verdict:
         )
         for one in seen.renumbered
     )
+    series = tuple(
+        Finding(
+            f"a layer that goes along steps is given renumbered ones: a view makes {one.after} of {one.before}, so "
+            "that a step is made of numbers of several steps and features",
+            one.place,
+            help="exchange steps and features by `transpose(1, 2)`",
+        )
+        for one in seen.series
+    )
+    findings = scores + series
     return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=len(findings))

@@ -16,25 +16,27 @@ from mlcheck.trial.trial import Trial
 Look = Callable[[Any, tuple[Any, ...], dict[str, Any], Tensor], None]
 
 
-def watch_step(trial: Trial, look: Look) -> None:
+def watch_step(trial: Trial, look: Look, tuples: bool = False) -> None:
     """Train on the first batch; `look` gets each function whose first argument is a tensor, its arguments, its result.
 
+    With `tuples` it gets the first of several results, too, as recurrent layers give them.
     What `look` raises is passed over: tensors that stand for others, as within vmap, refuse to be looked at.
     """
-    with stilled(trial), _Shown(look):
+    with stilled(trial), _Shown(look, tuples):
         trial.train_step(first_batches(trial, 1)[0], 0)
 
 
 class _Shown(TorchFunctionMode):
-    def __init__(self, look: Look) -> None:
+    def __init__(self, look: Look, tuples: bool) -> None:
         super().__init__()
-        self._look = look
+        self._look, self._tuples = look, tuples
 
     def __torch_function__(
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        if isinstance(result, Tensor) and args and isinstance(args[0], Tensor):
+        shown = result[0] if self._tuples and isinstance(result, tuple) and result else result
+        if isinstance(shown, Tensor) and args and isinstance(args[0], Tensor):
             with suppress(Exception):
-                self._look(func, args, kwargs or {}, result)
+                self._look(func, args, kwargs or {}, shown)
         return result

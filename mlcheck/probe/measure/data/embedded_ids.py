@@ -1,4 +1,7 @@
-"""What a model's embeddings look up in a few steps and evaluations: which ids, and where the filling id stands."""
+"""What a model's embeddings look up in a few steps and evaluations: which ids, and where the filling id stands.
+
+An embedding that is asked for one id a row has categories: what pads sequences is no answer there.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Self
 
+import torch
 from torch import Tensor, nn
 
 from mlcheck.probe.measure.drive import first_batches
@@ -17,7 +21,7 @@ from mlcheck.trial.trial import NotReached, Trial
 _BATCHES = 6
 _FEW_WORDS = 8
 _FEW_PLACES = 4
-_NONE = "no embedding looks up sequences of ids"
+_NONE = "no embedding looks up sequences of ids, and none with a padding index one id a row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +49,29 @@ class EmbeddedIds:
 
 
 @dataclass(frozen=True, slots=True)
+class Categories:
+    """One id a row that an embedding with a padding index looks up: how often that one, and `others` in `rows` rows."""
+
+    name: str
+    padding: int
+    rows: int
+    padded: int
+    others: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Lookups:
-    """Of every embedding of more than a few words that is asked for sequences."""
+    """Of every embedding of more than a few words that is asked for sequences, and of those that have categories."""
 
     reach: ClassVar[Reach] = "step"
     order: ClassVar[int] = 9
 
     tables: tuple[EmbeddedIds, ...]
+    categories: tuple[Categories, ...] = ()
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few steps, whatever the limit
-        if not any(_has_words(module) for model in trial.models.values() for module in model.modules()):
+        if not any(_is_asked(module) for model in trial.models.values() for module in model.modules()):
             raise NotMeasured(_NONE)
         with _listening(trial) as training:
             for index, batch in enumerate(first_batches(trial, _BATCHES)):
@@ -65,16 +81,38 @@ class Lookups:
                 with suppress(NotReached):
                     for batch in islice(trial.validation_batches(), _BATCHES):
                         trial.evaluate_step(batch)
+        sequences = {name: (table, _sequences(seen)) for name, (table, seen) in training.items() if _has_words(table)}
         tables = [
-            _told(name, table, seen, evaluation.get(name, (table, []))[1]) for name, (table, seen) in training.items()
+            _told(name, table, seen, _sequences(evaluation.get(name, (table, []))[1]))
+            for name, (table, seen) in sequences.items()
+            if seen
         ]
-        if not tables:
+        categories = [one for name, (table, seen) in training.items() if (one := _counted(name, table, seen))]
+        if not tables and not categories:
             raise NotMeasured(_NONE)
-        return cls(tuple(tables))
+        return cls(tuple(tables), tuple(categories))
+
+
+def _is_asked(module: nn.Module) -> bool:
+    return _has_words(module) or (isinstance(module, nn.Embedding) and module.padding_idx is not None)
 
 
 def _has_words(module: nn.Module) -> bool:
     return isinstance(module, nn.Embedding) and module.num_embeddings >= _FEW_WORDS
+
+
+def _sequences(asked: list[Tensor]) -> list[Tensor]:
+    return [ids for ids in asked if ids.ndim == 2 and ids.shape[1] >= _FEW_PLACES]
+
+
+def _counted(name: str, table: nn.Embedding, asked: list[Tensor]) -> Categories | None:
+    """Where a table is asked for nothing but one id a row; one that sequences share may say "no such item" by it."""
+    if table.padding_idx is None or not all(ids.numel() == len(ids) for ids in asked):
+        return None
+    ids, times = torch.unique(torch.cat([one.flatten() for one in asked]), return_counts=True)
+    counts = dict(zip(ids.tolist(), times.tolist()))
+    padded = counts.pop(table.padding_idx, 0)
+    return Categories(name, table.padding_idx, int(times.sum()), padded, tuple(counts.values()))
 
 
 _Heard = dict[str, tuple[nn.Embedding, list[Tensor]]]
@@ -86,11 +124,11 @@ def _listening(trial: Trial) -> Iterator[_Heard]:
     hooks = []
     for model in trial.models.values():
         for name, module in model.named_modules():
-            if _has_words(module):
+            if _is_asked(module):
 
                 def hear(table: nn.Embedding, args: tuple[Any, ...], name: str = name) -> None:
                     ids = args[0] if args and isinstance(args[0], Tensor) else None
-                    if ids is not None and ids.ndim == 2 and ids.shape[1] >= _FEW_PLACES:
+                    if ids is not None and ids.ndim:
                         heard.setdefault(name, (table, []))[1].append(ids.detach().cpu())
 
                 hooks.append(module.register_forward_pre_hook(hear))

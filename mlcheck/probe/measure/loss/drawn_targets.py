@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.loss.losses import LOSSES, LossCall, LossWatch
+from mlcheck.probe.measure.loss.written_pairs import SUBTRACTIONS
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import user_location
 from mlcheck.probe.measure.tree import copied
@@ -28,13 +29,18 @@ from mlcheck.trial.trial import Trial
 
 NORMAL = {"randn", "randn_like", "normal", "normal_"}
 _OF_NUMBERS = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
+_LESS = {function.__name__ for function in SUBTRACTIONS}
+_SIZES = {"pow", "__pow__", "square", "abs", "__abs__", "absolute"}  # of errors, in a loss that is written out
 _FEW = 8
 _LITTLE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnTarget:
-    """Normal numbers that a loss is given as its target. `known` says that the prediction changes with them."""
+    """Normal numbers that a loss is given as its target, or that are taken from a prediction in one written out.
+
+    `known` says that the prediction changes with them. `loss` has no name where it is written out.
+    """
 
     loss: str
     place: Location
@@ -54,18 +60,19 @@ class DrawnTargets:
     @classmethod
     def absent(cls, called: frozenset[str]) -> str:
         losses = {function.__name__ for function, kind in LOSSES.items() if kind in _OF_NUMBERS}
-        return "" if called & NORMAL and called & losses else "no loss is given normal numbers that a step draws"
+        compared = called & losses or (called & _LESS and called & _SIZES)
+        return "" if called & NORMAL and compared else "no loss is given normal numbers that a step draws"
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few steps, whatever the limit
         batch = first_batches(trial, 1)[0]
         first, again = _watched(trial, batch, None), _watched(trial, batch, None)
-        pairs = [(call, number) for call in first.calls if (number := first.draws.of(call.target)) is not None]
+        numbers = [(place, call, first.draws.of(call.target)) for place, call in enumerate(first.calls)]
+        pairs = [(place, call, number) for place, call, number in numbers if number is not None]
         if not pairs:
             raise NotMeasured("no loss is given normal numbers that a step draws")
         found = []
-        for call, number in pairs:
-            place = first.calls.index(call)
+        for place, call, number in pairs:
             if not again.alike(place, call):
                 raise NotMeasured("the same step under the same random numbers is not the same again")
             other = _watched(trial, batch, number)
@@ -75,10 +82,10 @@ class DrawnTargets:
 
 
 class _Step:
-    """What a step gave its losses, and the normal numbers that it drew."""
+    """What a step gave its losses, those that it writes out last, and the normal numbers that it drew."""
 
     def __init__(self, calls: list[LossCall], draws: _Draws) -> None:
-        self.calls = [call for call in calls if call.kind in _OF_NUMBERS and call.node is not None]
+        self.calls = [call for call in calls if call.kind in _OF_NUMBERS and call.node is not None] + draws.errors
         self.draws = draws
 
     def alike(self, place: int, call: LossCall) -> bool:
@@ -111,6 +118,8 @@ class _Draws(TorchFunctionMode):
     def __init__(self, exchanged: int | None) -> None:
         super().__init__()
         self.places: list[Location] = []
+        self.errors: list[LossCall] = []
+        self._less: dict[int, tuple[LossCall, Tensor]] = {}
         self._drawn: list[Tensor] = []
         self._exchanged = exchanged
         self._generator = torch.Generator().manual_seed(1)
@@ -122,7 +131,21 @@ class _Draws(TorchFunctionMode):
         if getattr(func, "__name__", "") in NORMAL and isinstance(result, Tensor):
             with suppress(Exception):  # tensors that stand for others, as within vmap, are not looked at
                 self._keep(result)
+        elif func.__name__ in _LESS | _SIZES and isinstance(result, Tensor):
+            with suppress(Exception):
+                self._compare(func.__name__, args, result)
         return result
+
+    def _compare(self, name: str, args: tuple[Any, ...], result: Tensor) -> None:
+        """A prediction less such numbers as they are, and the size of that."""
+        if name in _SIZES:
+            if id(args[0]) in self._less:
+                self.errors.append(self._less[id(args[0])][0])
+            return
+        said, given = args[:2] if args[0].requires_grad else args[1::-1]
+        if said.requires_grad and not given.requires_grad and said.shape == given.shape and self.of(given) is not None:
+            call = LossCall("", said.detach().clone(), given.detach().clone(), place=user_location())
+            self._less[id(result)] = call, result
 
     def _keep(self, result: Tensor) -> None:
         if len(self._drawn) == self._exchanged:

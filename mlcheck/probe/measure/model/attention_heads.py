@@ -1,7 +1,8 @@
 """How attention takes its heads apart and puts them together: by moving dimensions, or by reading in another order.
 
 A tensor (batch, tokens, width) that is viewed as (batch, heads, tokens, width / heads) has the shape of one whose heads
-were moved before the tokens, and holds in each head a stretch of the tokens instead.
+were moved before the tokens, and holds in each head a stretch of the tokens instead. So does (batch, tokens, heads,
+width) that is viewed so.
 """
 
 from __future__ import annotations
@@ -93,8 +94,9 @@ class _Watch:
 
 
 def _moves_heads(flat: Shape, apart: Shape) -> bool:
-    """(n, t, h * w) beside (n, h, t, w)."""
-    if len(flat) != 3 or len(apart) != 4:
+    """(n, t, h * w), or (n, t, h, w), beside (n, h, t, w)."""
+    if len(apart) != 4:
         return False
     heads, tokens, width = apart[1:]
-    return flat == (apart[0], tokens, heads * width) and heads > 1 and tokens > 1 and heads != tokens
+    whole = flat in ((apart[0], tokens, heads * width), (apart[0], tokens, heads, width))
+    return whole and heads > 1 and tokens > 1 and heads != tokens

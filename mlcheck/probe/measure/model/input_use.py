@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mlcheck.probe.measure.drive import exclusively_evaluating, first_batches
+from mlcheck.probe.measure.loss.loss_scene import LossScene
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.model.model_calls import CapturedCall, capture
 from mlcheck.probe.measure.model.rearranged import uses
@@ -27,7 +28,8 @@ class InputUse:
     """Outputs in evaluation mode before and after each input's rows were exchanged, after a few steps of training.
 
     `ignored` are the inputs whose exchange left every output bitwise unchanged, `used` those that did not;
-    an input whose rows are all equal tells nothing and is in neither. `outlined` are whole numbers (tokens) of which
+    an input whose rows are all equal tells nothing and is in neither, nor is what the loss asks for in a batch that the
+    model is given as a whole. `outlined` are whole numbers (tokens) of which
     only the padding counts: all others exchanged, place by place, change nothing. `columns` are those of a table of
     codes, of which embeddings look up whole columns, whose exchange changes nothing either. `identical` says that all
     rows of the output are bitwise the same although those of the input differ; `trained` that the steps changed a
@@ -64,10 +66,11 @@ class InputUse:
             outlined = tuple(_outlined(call, before, used))
             columns = tuple(_ignored_columns(call, before, used))
             remembers = call.times > 1 and _remembers(trial, call)
+        ignored = [name for name, changed in tried.items() if not changed]
         return cls(
             model=call.name,
             rows=call.rows,
-            ignored=tuple(name for name, changed in tried.items() if not changed),
+            ignored=tuple(name for name in ignored if not _is_for_the_loss(trial, call, name)),
             used=tuple(name for name, changed in tried.items() if changed),
             identical=bool(tried) and _identical_rows(before, call.rows),
             trained=trained,
@@ -83,6 +86,18 @@ class InputUse:
         ignored, used = (tuple(name for name, changed in tried.items() if changed == way) for way in (False, True))
         finite = all(bool(tensor.isfinite().all()) for tensor in call.replay() if tensor.is_floating_point())
         return cls(call.name, 0, ignored, used, identical=False, trained=trained, finite=finite)
+
+
+def _is_for_the_loss(trial: Trial, call: CapturedCall, name: str) -> bool:
+    """Whether a part of the batch, of which the model is given all, makes the loss of the step another: a target."""
+    batch = first_batches(trial, 1)[0]
+    parts, prefix = dict(leaves(batch)), name.partition(".")[0]
+    given = {one for one, _ in leaves(by_parameter(call.module, call.args, call.kwargs))}
+    leaf = parts.get(name.removeprefix(f"{prefix}."))
+    if leaf is None or not all(f"{prefix}.{part}" in given for part in parts):
+        return False
+    exchanged = map_tensors(batch, lambda tensor: tensor.roll(1, 0) if tensor is leaf else tensor)
+    return LossScene(trial, batch).value != LossScene(trial, exchanged).value
 
 
 def _warm_up(trial: Trial) -> bool:

@@ -2,7 +2,8 @@
 
 (batch, channels, height, width) moved to (batch, height, width, channels) has no channels to keep apart from the merged
 rest when it is reshaped to (batch, channels, height * width): that is the shape of what was before the move. Scores of
-(batch, places, classes) are not moved at all by a reshape to (batch, classes, places), as a cross-entropy wants them.
+(batch, places, classes) are not moved at all by a reshape to (batch, classes, places), as a cross-entropy wants them;
+nor are steps of several features by one that puts the features first, as a convolution wants them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _VIEWS = {"view", "reshape"}
 _COPIES = {"contiguous", "clone"}
 _KEEPING = {*_COPIES, "log_softmax", "float", "double", "to"}
 _SCORED = {"cross_entropy", "nll_loss"}
+_ORDERED = {"conv1d": 2, "gru": 1, "lstm": 1, "rnn_tanh": 1, "rnn_relu": 1}  # and the dimension that they go along
+_SMOOTHER = 0.9
 _FEW = 8
 
 Shape = tuple[int, ...]
@@ -41,7 +44,7 @@ class TornApart:
 
 @dataclass(frozen=True, slots=True)
 class Renumbered:
-    """Scores of shape `before` that reach a loss in shape `after`, reshaped as if their last two were exchanged."""
+    """What reaches a loss or a layer in shape `after`, reshaped from `before` as if its last two were exchanged."""
 
     before: Shape
     after: Shape
@@ -52,7 +55,8 @@ class Renumbered:
 class MovedDimensions:
     """What one training step shows: how often moved dimensions are reshaped, and where into the shape of before.
 
-    `renumbered` are scores whose classes a view puts in front of their places, where a move is meant.
+    `renumbered` are scores whose classes a view puts in front of their places, where a move is meant, `series` what a
+    layer that goes along steps is given so.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -61,18 +65,24 @@ class MovedDimensions:
     reshaped: int
     torn: tuple[TornApart, ...]
     renumbered: tuple[Renumbered, ...] = ()
+    series: tuple[Renumbered, ...] = ()
 
     @classmethod
     def absent(cls, called: frozenset[str]) -> str:
-        return "" if called & (_MOVES | _SCORED) and called & _VIEWS else "no dimensions are moved and reshaped"
+        return (
+            ""
+            if called & {*_MOVES, *_SCORED, *_ORDERED} and called & _VIEWS
+            else "no dimensions are moved and reshaped"
+        )
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
         watch = _Watch()
-        watch_step(trial, watch.look)
+        watch_step(trial, watch.look, tuples=True)
         torn = {one.place: one for one in watch.torn}
         renumbered = {one.place: one for one in watch.renumbered}
-        return cls(watch.reshaped, tuple(torn.values()), tuple(renumbered.values()))
+        series = {one.place: one for one in watch.series}
+        return cls(watch.reshaped, tuple(torn.values()), tuple(renumbered.values()), tuple(series.values()))
 
 
 class _Watch:
@@ -80,12 +90,14 @@ class _Watch:
         self.reshaped = 0
         self.torn: list[TornApart] = []
         self.renumbered: list[Renumbered] = []
+        self.series: list[Renumbered] = []
         self._exchanged: dict[int, tuple[Renumbered, Tensor]] = {}
+        self._views: dict[int, Tensor] = {}
         self._moved: dict[int, tuple[Shape, Shape, Tensor]] = {}  # the shape before, the order, and the tensor itself
 
     def look(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> None:
         name, given = func.__name__, args[0]
-        self._look_at_scores(name, given, result)
+        self._look_at_exchanged(name, given, result)
         known = self._moved.get(id(given))
         if name in _MOVES:
             places = tuple(range(2, 2 + given.ndim))  # sizes that tell each dimension from the others
@@ -100,15 +112,30 @@ class _Watch:
             if known[1][0] == 0 and _is_torn(known[0], moved, after):
                 self.torn.append(TornApart(known[0], moved, after, user_location()))
 
-    def _look_at_scores(self, name: str, given: Tensor, result: Tensor) -> None:
+    def _look_at_exchanged(self, name: str, given: Tensor, result: Tensor) -> None:
+        """What a view has made may be in any order, and be put back by another; so may data that is smoother so."""
         known = self._exchanged.get(id(given))
-        if name in _VIEWS and _is_exchanged(given.shape, result.shape):
-            seen = Renumbered(tuple(given.shape), tuple(result.shape), user_location())
-            self._exchanged[id(result)] = seen, result
+        if name in _VIEWS:
+            self._views[id(result)] = result
+            if id(given) not in self._views and _is_exchanged(given.shape, result.shape):
+                seen = Renumbered(tuple(given.shape), tuple(result.shape), user_location())
+                self._exchanged[id(result)] = seen, given
         elif known and name in _KEEPING:
-            self._exchanged[id(result)] = known[0], result
+            self._exchanged[id(result)] = known
         elif known and name in _SCORED:
             self.renumbered.append(known[0])
+        elif known and name in _ORDERED and (given.requires_grad or not _is_smoother(known[1], given, _ORDERED[name])):
+            self.series.append(known[0])
+
+
+def _is_smoother(before: Tensor, after: Tensor, along: int) -> bool:
+    """Whether the steps of a series resemble each other more when they are read from what a view has made."""
+    return float(_steps(after, along)) < _SMOOTHER * float(_steps(before, 3 - along))
+
+
+def _steps(series: Tensor, along: int) -> Tensor:
+    values = series.detach().double()
+    return values.diff(dim=along).pow(2).mean() / values.var(along, correction=0).mean()
 
 
 def _is_exchanged(before: Shape, after: Shape) -> bool:
