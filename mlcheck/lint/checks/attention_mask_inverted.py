@@ -7,7 +7,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.layers.attention_masks import ATTENTION, inverted_masks
 from mlcheck.lint.sites.layers.filled_scores import hidden_by_fill
 from mlcheck.lint.sites.layers.mask_meanings import OPPOSITE
-from mlcheck.lint.sites.layers.masks_left_out import left_out_masks
+from mlcheck.lint.sites.layers.masks_left_out import left_out_masks, unread_masks
 
 LOOKS_AT = "attention"
 WORDS = (
@@ -50,7 +50,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="invert the mask, or fill where it is false",
             related=(made.file.place(made.node, made.context).location,),
         )
-    for left in left_out_masks(facts.sites):
+    for left in (*left_out_masks(facts.sites), *unread_masks(facts.sites)):
         facts.sites.seen[LOOKS_AT] += 1
         yield Finding(
             "The attention mask is fetched and not handed on: the model attends to the padding",

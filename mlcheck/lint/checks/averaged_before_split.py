@@ -15,7 +15,7 @@ from mlcheck.lint.sites.data.splitting import splits_of_rows
 from mlcheck.lint.sites.training.optimizers import around
 
 LOOKS_AT = "split of rows"
-WORDS = ("train_test_split", "random_split", "Subset", "cross_val", "sklearn.model_selection", ".std(")
+WORDS = ("train_test_split", "random_split", "Subset", "cross_val", "sklearn.model_selection", ".std(", ".max(")
 _HELP = "take the averages from the training part alone"
 
 

@@ -25,6 +25,10 @@ _CRF = "torchcrf.CRF"
 _SWAPS = pattern(
     r"transpose|permute|swapaxes|rearrange|\.t\(\)|\.T\b|movedim|einsum|pack_padded|stack\(|unsqueeze\((?:dim=)?0\)|\[None\b"
 )
+_POSITIONS_OF_ALL = pattern(
+    r"self\.\w+(?:\.weight)?(?:\[[^\]]*\]|\((?:[^()]|\([^()]*\))*\))(?:\.unsqueeze\((?:dim=)?0\)|\[None\])"
+)
+"""`self.position(torch.arange(n)).unsqueeze(0)`, which is added to each sample of a batch that comes first."""
 _BATCH = r"(?:batch(?:_?size)?|bsz?|B|N)"
 _TIME = r"(?:seq(?:_?len(?:gth)?)?|tokens?|time(?:_?steps?)?|len(?:gth)?|T|L|S|n_tokens|num_tokens|patches)"
 _BATCH_FIRST = pattern(rf"[(\[]\s*{_BATCH}\s*,\s*{_TIME}\s*,\s*[\w*]+\s*[)\]]")
@@ -139,10 +143,15 @@ def _holds(call: Call, node: ast.expr) -> bool:
     return any(part is call.node or (isinstance(part, ast.Name) and part.id in local) for part in walk(node))
 
 
+def _turns(cls: Class) -> bool:
+    """Whether the dimensions may be swapped somewhere; positions that are given a batch of one are not."""
+    return _SWAPS.search(_POSITIONS_OF_ALL.sub("", text_of(cls))) is not None
+
+
 def _used_as_batch(cls: Class, layers: list[str]) -> str:
     """One step of a sequence, or the mean over it, taken along the dimension that is the batch."""
     forward = cls.methods.get("forward")
-    if forward is None or _SWAPS.search(text_of(cls)) or _TIME_FIRST.search(text_of(cls)):
+    if forward is None or _turns(cls) or _TIME_FIRST.search(text_of(cls)):
         return ""
     body = ast.unparse(forward.node)
     along = _ALONG if re.search(r"unsqueeze|None\]|None,|batch_size=1\b", body) else _FIRST
@@ -195,7 +204,7 @@ def _attributes_with(cls: Class, call: Call) -> list[str]:
 def _evidence(cls: Class, names: list[str], layers: list[Call]) -> str:
     """What says that the module's tensors have the batch first, where nothing swaps dimensions."""
     text = text_of(cls)
-    if _SWAPS.search(text) or _TIME_FIRST.search(text):
+    if _turns(cls) or _TIME_FIRST.search(text):
         return ""
     for other in layers:
         if other.cls is cls and other.constant("batch_first", _position(other), default=False) is True:

@@ -9,6 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_none
 from mlcheck.lint.sites import OPEN, Call, Sites
+from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "picture read by OpenCV"
 WORDS = ("imread",)
@@ -45,7 +46,12 @@ def _is_sample(call: Call) -> bool:
     flags = call.argument("flags", 1)
     colour = flags is None or (flags is not OPEN and ast.unparse(flags) in ("1", "cv2.IMREAD_COLOR"))
     target = " ".join(call.file.names_given(call.node)).lower()
-    return colour and call.cls is not None and "__getitem__" in call.cls.methods and "mask" not in target
+    homes = [call.cls]
+    if call.cls is None and call.function is not None:  # `read(path)` of a file of helpers
+        homes = [above.cls for above in callers(call.file.sites, call.function)]
+        target = f"{target} {call.function.name.lower()}"
+    read = any(cls is not None and "__getitem__" in cls.methods for cls in homes)
+    return colour and read and "mask" not in target
 
 
 def _pretrained(sites: Sites) -> Call | None:

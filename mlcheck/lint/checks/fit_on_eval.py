@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, dotted, is_name, last_name, loads, walk
 from mlcheck.lint.sites import Call, Class, Sites
 from mlcheck.lint.sites.data.cutting import cut_in_two, kept_rows
+from mlcheck.lint.sites.data.encoded_in_helper import encoded_in_helpers
 from mlcheck.lint.sites.data.fitted_in_helper import fitted_in_helpers
 from mlcheck.lint.sites.data.fitted_whole import split_of_fitted
 from mlcheck.lint.sites.data.folds import held_out_by_fold, rehearsed
@@ -43,6 +44,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             f"`{own.name}` is scaled by its own statistics, not by those of the training data",
             own.place.location,
             help="scale both with the statistics of the training data",
+            related=(own.training.location,),
+        )
+    for own in encoded_in_helpers(facts.sites):
+        yield Finding(
+            f"`{own.name}` numbers the categories that it finds, and so other ones than for the training data",
+            own.place.location,
+            help="keep the categories of the training data, `pd.Categorical(column, categories=known).codes`",
             related=(own.training.location,),
         )
     for each in own_fits(facts.sites):

@@ -11,6 +11,7 @@ from mlcheck.lint.nodes import is_attribute, is_name, last_name, walk
 from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.heirs import heirs
 from mlcheck.lint.sites.layers.class_names import never_named
+from mlcheck.lint.sites.layers.filled_alone import filled_alone
 from mlcheck.lint.sites.layers.filled_twice import filled_twice
 from mlcheck.lint.sites.layers.initialising import FILLS, applies, asked_for, has_any
 from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, module_classes
@@ -42,6 +43,13 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help=_how(function),
                     )
     yield from _asked_for_one(sites)
+    for alone in filled_alone(sites):
+        yield Finding(
+            f"`{alone.init.name}` asks what kind of layer it is given, and a `{alone.model.name}` is none of those: "
+            "nothing is initialised",
+            alone.call.place.location,
+            help=f"`{ast.unparse(alone.call.node.args[0])}.apply({alone.init.name})`",
+        )
     for function, node, layer in never_named(sites):
         yield Finding(
             f"No layer has this name, a class is called `{layer}`: these weights keep PyTorch's defaults",

@@ -15,7 +15,7 @@ from mlcheck.lint.words import occurrences
 
 LOOKS_AT = "linear layer"
 WORDS = ("Linear",)
-_LINEAR = "torch.nn.Linear"
+_LINEAR, _DROPOUT = "torch.nn.Linear", "torch.nn.functional.dropout"
 _FACTORS = pattern(r"proj|embed|adapt|lora|latent", re.IGNORECASE)
 _MADE_AND_CALLED = 2
 
@@ -70,7 +70,7 @@ def _in_forward(cls: Class, forward: Function) -> Iterator[Finding]:
         ):
             continue
         rest = forward.node.body[number + 1 :]
-        second = next((line for line in rest if not _only_drops(cls, line, target.id)), None)
+        second = next((line for line in rest if not _only_drops(cls, forward, line, target.id)), None)
         if isinstance(second, ast.Assign | ast.Return) and len(reads_of(walk(second), target.id)) == 1:
             for two in walk(second):
                 if isinstance(two, ast.Call) and len(two.args) == 1 and is_name(two.args[0], target.id):
@@ -78,15 +78,16 @@ def _in_forward(cls: Class, forward: Function) -> Iterator[Finding]:
                         yield from _pair(cls, forward, first.value, two)
 
 
-def _only_drops(cls: Class, line: ast.stmt, name: str) -> bool:
-    """`x = self.dropout(x)`, which changes nothing about what both layers are together."""
+def _only_drops(cls: Class, forward: Function, line: ast.stmt, name: str) -> bool:
+    """`x = self.dropout(x)` or `F.dropout(x, 0.5)`, which changes nothing about what both layers are together."""
     match line:
         case ast.Assign(
             targets=[ast.Name(id=target)],
-            value=ast.Call(func=ast.Attribute(value=ast.Name(), attr=layer), args=[ast.Name(id=given)]),
+            value=ast.Call(func=ast.Attribute(value=ast.Name(), attr=layer), args=[ast.Name(id=given), *_]),
         ) if target == given == name:
             made = [function.file.called(each.value, each.context) for function, each in cls.attribute(layer)]
-            return bool(made) and all(called.startswith("torch.nn.Dropout") for called in made)
+            of_torch = cls.file.called(line.value, forward.inner) == _DROPOUT
+            return of_torch or (bool(made) and all(called.startswith("torch.nn.Dropout") for called in made))
     return False
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Place
-from mlcheck.lint.nodes import is_name
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import AttributeSet, Call, Class, Context, File, Function
 from mlcheck.lint.sites.data.loaders import Loader, loaders
 from mlcheck.lint.sites.entering import Entered
@@ -73,9 +73,17 @@ def _given(cls: Class, data: Origin, loader: Loader) -> Iterator[Finding]:
             if _draws_from(text, name):
                 yield _finding(f"self.{name}", made.file.place(made.node, made.context), loader)
             continue
-        holder = made.file.resolve(getattr(made.node, "func", None), made.context)
-        if isinstance(holder, Class) and not _RESEEDS.search(text_of(holder)):
-            yield from _held(holder, loader)
+        for holder in _made_in(made):
+            if not _RESEEDS.search(text_of(holder)):
+                yield from _held(holder, loader)
+
+
+def _made_in(made: Origin) -> Iterator[Class]:
+    """The classes of the project that an expression makes objects of: `Noise()`, `Compose([Noise(), Scale()])`."""
+    for node in walk(made.node):
+        named = made.file.resolve(node.func, made.context) if isinstance(node, ast.Call) else None
+        if isinstance(named, Class):
+            yield named
 
 
 def _held(holder: Class, loader: Loader) -> Iterator[Finding]:

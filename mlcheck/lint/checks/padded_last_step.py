@@ -70,16 +70,27 @@ def _never_packed(facts: Facts) -> Iterator[Finding]:
         names = {name for call in embeddings if call.cls is cls for name in cls.file.names_given(call.node)}
         for function in cls.methods.values():
             for node in function.nodes:
-                made = outputs(cls.file, node.value, function.inner) if isinstance(node, ast.Subscript) else None
+                whole = _of_last_step(node)
+                made = outputs(cls.file, whole, function.inner) if whole is not None else None
                 if made is None or made.batch_first is not True or not _is_fed_by(made, names):
                     continue
                 facts.sites.seen[LOOKS_AT] += 1
-                if isinstance(node, ast.Subscript) and ast.unparse(node.slice).strip("()") in _LAST_STEP:
-                    yield _finding(function, node, padding[0].place)
+                yield _finding(function, node, padding[0].place)
     yield from _padded_by_collate(facts) if padding else ()
 
 
-def _finding(function: Function, node: ast.Subscript, padding: Place) -> Finding:
+def _of_last_step(node: ast.AST) -> ast.expr | None:
+    """`out` of `out[:, -1]`, `out[:, -1, :]` and `out.select(1, -1)`."""
+    match node:
+        case ast.Subscript(value=whole) if ast.unparse(node.slice).strip("()") in _LAST_STEP:
+            return whole
+        case ast.Call(func=ast.Attribute(value=whole, attr="select"), args=given, keywords=words):
+            asked = [*given, *(word.value for word in sorted(words, key=lambda word: word.arg != "dim"))]
+            return whole if [ast.unparse(each) for each in asked] == ["1", "-1"] else None
+    return None
+
+
+def _finding(function: Function, node: ast.AST, padding: Place) -> Finding:
     return Finding(
         f"`{ast.unparse(node)}` is the last position of a padded batch: padding, but for the longest",
         function.place(node).location,
@@ -100,10 +111,10 @@ def _padded_by_collate(facts: Facts) -> Iterator[Finding]:
     for module in facts.sites.once(module_classes):
         function = module.methods.get("forward") if module.node in padded else None
         for node in function.nodes if function is not None else ():
-            is_last = isinstance(node, ast.Subscript) and ast.unparse(node.slice).strip("()") in _LAST_STEP
-            if function is None or not is_last or not isinstance(node, ast.Subscript):
+            whole = _of_last_step(node)
+            if function is None or whole is None:
                 continue
-            layer = outputs(module.file, node.value, function.inner)
+            layer = outputs(module.file, whole, function.inner)
             if layer is not None and layer.batch_first is True and _is_fed_as_it_comes(layer, function):
                 facts.sites.seen[LOOKS_AT] += 1
                 yield _finding(function, node, padded[module.node])

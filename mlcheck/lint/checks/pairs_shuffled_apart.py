@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, canonical
 from mlcheck.lint.sites.data.loaders import LOADER
+from mlcheck.lint.sites.data.ordered_alone import ordered_alone
 from mlcheck.lint.sites.data.shuffled_apart import shuffled_apart
 from mlcheck.lint.sites.data.zipped import gone_over_together
 from mlcheck.lint.sites.iteration import iteration_of
@@ -15,7 +16,7 @@ from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "data loader"
-WORDS = ("DataLoader", "shuffle(", "randperm(", "permutation(")
+WORDS = ("DataLoader", "shuffle(", "randperm(", "permutation(", "sort(")
 _SUPERVISED = ("CrossEntropyLoss", "MSELoss", "L1Loss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "SmoothL1Loss")
 _FUNCTIONS = (
     *("cross_entropy", "mse_loss", "l1_loss", "nll_loss", "binary_cross_entropy", "smooth_l1_loss"),
@@ -31,6 +32,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             apart.second.place.location,
             help="draw one order, and put both into it",
             related=(apart.first.place.location,),
+        )
+    for alone in ordered_alone(facts.sites):
+        yield Finding(
+            f"`{alone.rows}` is put into another order, and `{alone.left}` beside it is not: "
+            "the targets no longer belong to the inputs",
+            alone.moved.location,
+            help="put both into the same order",
+            related=(alone.together.location,),
         )
     for pairs in gone_over_together(facts.sites):
         file, context = pairs.call.file, pairs.call.context

@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.data.float_pixels import left_unscaled
 from mlcheck.lint.sites.data.loaders import loaders
 from mlcheck.lint.sites.data.transforms import name_of, transforms_of
 from mlcheck.lint.sites.origins import Origin
@@ -35,6 +36,14 @@ def check(facts: Facts) -> Iterator[Finding]:
     sites = facts.sites
     made = [call for call in sites.calls(*(f"torchvision.models.{name}" for name in _MODELS)) if _is_pretrained(call)]
     sites.seen[LOOKS_AT] = len(made)
+    for place, given in left_unscaled(sites) if made else ():
+        yield Finding(
+            "`ToTensor` scales bytes alone: of floating-point numbers it leaves the pixels at 0 to 255, and what is "
+            "subtracted and divided by is meant for 0 to 1",
+            place.location,
+            help="give it the bytes as they are, or divide by 255 here",
+            related=(given.location,),
+        )
     if not made or any(_ELSEWHERE.search(file.text) for file in sites.files.values()):
         return
     for loader in sites.once(loaders):

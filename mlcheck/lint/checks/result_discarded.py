@@ -26,8 +26,12 @@ _TURNS = ("transpose", "permute", "swapaxes", "movedim", "unsqueeze", "squeeze")
 _TURNED_BY = frozenset(["dim", "dim0", "dim1", "dims", "axes", "axis", "axis0", "axis1", "source", "destination"])
 _OF_WEIGHTS = ("add", "sub", "mul", "div", "lerp", "addcmul", "addcdiv", "clamp", "clip", "copysign")
 _LAYERS = ("dropout", "normalize", "relu", "gelu", "silu", "elu", "leaky_relu", "tanh", "sigmoid", "layer_norm")
+_MOVES = ("flip", "fliplr", "flipud", "rot90", "roll")
+_OF_PICTURES = ("hflip", "vflip", "rotate", "crop", "center_crop", "resize", "affine", "pad", "adjust_brightness")
 _FUNCTIONS = (
     *("torch.clamp", "torch.masked_fill", "torch.nan_to_num", "torch.relu", "torch.tanh", "torch.sigmoid"),
+    *(f"{module}.{name}" for module in ("torch", "numpy") for name in _MOVES),
+    *(f"torchvision.transforms.functional.{name}" for name in _OF_PICTURES),
     *(f"torch.nn.functional.{name}" for name in _LAYERS),
 )
 _NUMBERS = ("item", "tolist", "data", "detach")
@@ -56,7 +60,7 @@ _OF_TENSORS = frozenset(
 
 def check(facts: Facts) -> Iterator[Finding]:
     sites, seen = facts.sites, 0
-    wanted = {*_METHODS, *_TURNS, *_OF_WEIGHTS, *_LAYERS}
+    wanted = {*_METHODS, *_TURNS, *_OF_WEIGHTS, *_LAYERS, *_MOVES, *_OF_PICTURES}
     for file in sites.mentioning([f".{name}(" for name in sorted(wanted)]):
         for call in file.calls(*sorted(wanted)) if "torch" in file.text else ():
             if call.node not in file.statements or _is_tried(call):

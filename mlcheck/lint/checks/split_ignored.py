@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_length, is_name, loads, walk
 from mlcheck.lint.sites import OPEN, Call, File
-from mlcheck.lint.sites.data.literal_splits import literal_splits
+from mlcheck.lint.sites.data.literal_splits import fixed_parts, literal_splits
 from mlcheck.lint.sites.data.loaders import kind_of_data, loaders
 from mlcheck.lint.sites.data.mixed_pairs import mixed_pairs
 from mlcheck.lint.sites.origins import Origin, origins
@@ -25,7 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _part_of_the_other(facts)
     yield from _unread_numbers(facts)
     yield from _sliced_whole(facts)
-    for literal in literal_splits(facts.sites):
+    for literal in (*literal_splits(facts.sites), *fixed_parts(facts.sites)):
         yield Finding(
             f'This reads "{literal.word}" whatever `{literal.name}` is: the model is trained on what it is tested on',
             literal.place.location,

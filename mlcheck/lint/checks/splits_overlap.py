@@ -14,6 +14,7 @@ from mlcheck.lint.sites.data.drawn_past import drawn_past
 from mlcheck.lint.sites.data.drawn_splits import drawn_by_each_rank
 from mlcheck.lint.sites.data.hand_folds import cuts
 from mlcheck.lint.sites.data.mirrored_slices import mirrored_slices
+from mlcheck.lint.sites.data.parts_of_two_draws import parts_of_two_draws
 from mlcheck.lint.sites.data.redrawn_split import redrawn
 from mlcheck.lint.sites.data.same_part import held_out_of_training, trained_on_held_out_part
 from mlcheck.lint.sites.data.slices import shared, slices_of
@@ -55,6 +56,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             again.split.place.location,
             help="pass `generator=torch.Generator().manual_seed(seed)`",
             related=(again.evaluation.place.location,),
+        )
+    for draws in parts_of_two_draws(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            "Nothing seeds this split nor the one above, which is another: most of what is held out is trained on",
+            draws.second.place.location,
+            help="pass both the same `generator=torch.Generator().manual_seed(seed)`, made anew for each",
+            related=(draws.first.place.location,),
         )
     for twice in split_again(facts.sites):
         facts.sites.seen[LOOKS_AT] += 1

@@ -76,7 +76,7 @@ def _drops_all_but_last(loop: ast.For, layers: list[str]) -> bool:
     made: set[str] = set()
     called = False
     for line in loop.body:
-        if not isinstance(line, ast.Assign) or len(line.targets) != 1 or not isinstance(line.value, ast.Call):
+        if not isinstance(line, ast.Assign) or len(line.targets) != 1:
             return False
         target = line.targets[0]
         parts = target.elts if isinstance(target, ast.Tuple) else [target]

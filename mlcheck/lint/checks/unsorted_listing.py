@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import assigned, is_name, last_name, walk
+from mlcheck.lint.nodes import assigned, is_name, last_name, loads, walk
 from mlcheck.lint.sites import Call, File, Function
 from mlcheck.lint.sites.data.numbering import numberings
+from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.origins import callers, returns
 
 LOOKS_AT = "folder listing"
 WORDS = ("listdir", "scandir", "iterdir", "glob")
 _FUNCTIONS = ("os.listdir", "glob.glob", "glob.iglob", "os.scandir")
 _METHODS = ("iterdir", "rglob", "glob")
+_LISTS = ("listdir", "scandir", "iglob", "walk")
 _SORTS = pattern(r"sort", re.IGNORECASE)
 _LABELS = pattern(r"label|class|target|categor|tensor\(", re.IGNORECASE)
 _COMPOUND = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.While, ast.If, ast.With, ast.Try)
@@ -133,10 +135,28 @@ def _numbered(call: Call, name: str) -> ast.AST | None:
         if ast.unparse(over) == name and not _are_samples(scope, name):
             return node
     for node in walk(scope):
+        if isinstance(node, ast.For) and ast.unparse(iteration_of(node).over) == name and _labels_files(node):
+            return node
         if isinstance(node, ast.stmt) and not isinstance(node, _COMPOUND) and f"{name}.index(" in ast.unparse(node):
             if _LABELS.search(ast.unparse(node)):  # the place of a file may also tell how far a run has come
                 return node
     return None
+
+
+def _labels_files(loop: ast.For) -> bool:
+    """`for label, folder in enumerate(names):`, which lists each folder, and keeps the number beside its files."""
+    turn = iteration_of(loop)
+    if not isinstance(turn.number, ast.Name) or not isinstance(turn.brought, ast.Name):
+        return False
+    calls = [node for line in loop.body for node in walk(line) if isinstance(node, ast.Call)]
+    lists = any(last_name(call.func) in (*_LISTS, *_METHODS) for call in calls)
+    kept = [arg for call in calls if last_name(call.func) in ("append", "extend") for arg in call.args]
+    kept += [node.value for line in loop.body for node in walk(line) if isinstance(node, ast.AugAssign)]
+    return (
+        lists
+        and any(loads(line, turn.brought.id) for line in loop.body)
+        and any(loads(arg, turn.number.id) for arg in kept)
+    )
 
 
 def _are_samples(scope: ast.AST, name: str) -> bool:

@@ -6,21 +6,20 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding, Location
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import AttributeSet, Call, Class, File, Function, Sites
+from mlcheck.lint.sites import Call, Class, Function, Sites
 from mlcheck.lint.sites.data.handed import training_transform
 from mlcheck.lint.sites.data.inverted import augmented_unless_training
 from mlcheck.lint.sites.data.jitter import mixing_collate, noise_in_samples, transform_in_samples
 from mlcheck.lint.sites.data.loaders import PUBLIC, Loader, classes_of, loaders
 from mlcheck.lint.sites.data.makers import made
-from mlcheck.lint.sites.data.transforms import is_random, name_of, steps_of, transforms_of
+from mlcheck.lint.sites.data.part_transforms import PARTS, transforms_of_parts, transforms_of_whole
+from mlcheck.lint.sites.data.transforms import is_random, name_of, transforms_of
 from mlcheck.lint.sites.evaluation.evaluation_steps import augmented_steps
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "data loader"
-WORDS = ("DataLoader", ".dataset.transform", "LightningModule")
-_SPLITS = "torch.utils.data.random_split"
-_PARTS = (_SPLITS, "torch.utils.data.Subset")
+WORDS = ("DataLoader", ".transform = ", "LightningModule")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -58,7 +57,19 @@ def check(facts: Facts) -> Iterator[Finding]:
             place.location,
             help="apply it in `training_step` alone",
         )
-    yield from _shared(facts.sites)
+    for shared in transforms_of_whole(facts.sites):
+        yield Finding(
+            f"`{shared.part}.dataset` is the data set of the other parts too: they get this transform as well",
+            shared.place.location,
+            help="give each part a data set of its own: two data sets with two transforms, the same indices",
+        )
+    for unheard in transforms_of_parts(facts.sites):
+        yield Finding(
+            f"`{unheard.part}` is a part of a data set, and never asks for a `transform` of its own: its samples keep "
+            "that of the whole",
+            unheard.place.location,
+            help="make a second data set with this transform, and take the same indices of that",
+        )
 
 
 def _flagged(loader: Loader) -> Iterator[Finding]:
@@ -197,7 +208,7 @@ def _steps_of(found: list[Origin], depth: int = 3) -> list[Origin]:
     if len(found) != 1:
         return []
     data, seen = found[0], set[int]()
-    while data.name in _PARTS:
+    while data.name in PARTS:
         assert isinstance(data.node, ast.Call)
         if not data.node.args or id(data.node) in seen:
             return []
@@ -218,46 +229,3 @@ def _is_changed(loader: Loader) -> bool:
         method is None or method.name != "__init__" or ast.unparse(each.target.value) != method.receiver
         for each, method in around
     )
-
-
-def _shared(sites: Sites) -> Iterator[Finding]:
-    """`part.dataset.transform = ...`: the parts of `random_split` share one data set, so the last assignment counts."""
-    for file in sites.mentioning([".dataset.transform"]):
-        by_split: dict[int, list[tuple[str, AttributeSet]]] = {}
-        for assigned in file.walk.attributes:
-            found = _part(file, assigned)
-            if found is not None:
-                by_split.setdefault(id(found[1].node), []).append((found[0], assigned))
-        for parts in by_split.values():
-            last = parts[-1]
-            if len({name for name, _ in parts}) > 1 or _is_wrong_alone(file, *last):
-                yield Finding(
-                    f"`{last[0]}.dataset` is the data set of the other parts too: they get this transform as well",
-                    file.place(last[1].node, last[1].context).location,
-                    help="give each part a data set of its own: two data sets with two transforms, the same indices",
-                )
-
-
-def _part(file: File, assigned: AttributeSet) -> tuple[str, Origin] | None:
-    """The name of the part, and the `random_split` it comes from, of `name.dataset.transform = ...`."""
-    owner = assigned.target.value
-    if assigned.target.attr != "transform" or not isinstance(owner, ast.Attribute) or owner.attr != "dataset":
-        return None
-    if not isinstance(owner.value, ast.Name):
-        return None
-    copied = any(
-        other.target.attr == "dataset" and isinstance(other.target.value, ast.Name) for other in file.walk.attributes
-    )
-    found = origins(file, owner.value, assigned.context)
-    if copied or len(found) != 1 or found[0].name != _SPLITS:
-        return None
-    return owner.value.id, found[0]
-
-
-def _is_wrong_alone(file: File, name: str, assigned: AttributeSet) -> bool:
-    """One assignment alone: random steps for all parts, or steps meant for the held-out part alone."""
-    if split_of_name(name) in ("val", "test"):
-        return True
-    value = assigned.value
-    steps = steps_of(Origin(file, value, assigned.context)) if value is not None else None
-    return any(is_random(step) for step in steps or ())

@@ -12,6 +12,7 @@ from mlcheck.lint.sites.latest import latest, origin, source
 from mlcheck.lint.sites.layers.dimensions import (
     dimension,
     fed_to,
+    moves,
     of_linear,
     positions,
     projected,
@@ -39,13 +40,14 @@ def check(facts: Facts) -> Iterator[Finding]:
     seen = facts.sites.seen
     seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning([".view(", ".reshape("]) if facts.sites.uses_torch else ():
-        if "torch" not in file.text and "numpy" in file.text:
-            continue  # else a helper that is given tensors
+        arrays = "torch" not in file.text and "numpy" in file.text  # else a helper that is given tensors
         for call in file.calls("view", "reshape"):
             owner, sizes = _parts(call)
             if owner is None or len(sizes) < 2:
                 continue
             seen[LOOKS_AT] += 1
+            if arrays and not (isinstance(owner, ast.Name) and _is_permuted(call, owner, [[size] for size in sizes])):
+                continue
             if _merges_first(call, owner, sizes):
                 what = "the heads stand before the sequence, and are merged as if they stood behind it"
             elif _reorders(call, owner, sizes):
@@ -118,7 +120,7 @@ def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
         fed = fed_to(call, owner, _KEEP_ORDER)
         if fed is not None and (_is_unsorted_of(call, fed, groups) or _is_split_before_first(fed, groups)):
             return True
-        return _moves(call, of_linear(call, owner, call.context), groups)
+        return moves(call, of_linear(call, owner, call.context), groups)
     if not isinstance(owner, ast.Name) or _is_padded(call, owner):
         return False
     layered = _fed_before(call, owner)
@@ -132,7 +134,7 @@ def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
     if _is_out_of_order(call, owner, sizes):
         return True
     names = unpacked(call, owner)
-    if _moves(call, names, groups) or _moves(call, projected(call, owner), groups):
+    if moves(call, names, groups) or moves(call, projected(call, owner), groups):
         return True
     if len(names) < 2 or len(set(names)) != len(names):
         return False
@@ -140,6 +142,14 @@ def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
         return True
     if is_moved_behind(names, groups) and not any("-1" in ast.unparse(size) for size in sizes):
         return not _is_undone(call, names, names[:1] + names[:0:-1])
+    return _is_permuted(call, owner, groups)
+
+
+def _is_permuted(call: Call, owner: ast.Name, groups: list[list[ast.expr]]) -> bool:
+    """`x.reshape(n, channels, time)` after `n, time, channels = x.shape`."""
+    names = unpacked(call, owner)
+    if len(names) < 2 or len(set(names)) != len(names):
+        return False
     texts = [[ast.unparse(factor) for factor in group] for group in groups]
     named = [text for group in texts for text in group]
     if texts.count(["-1"]) == 1:
@@ -203,48 +213,6 @@ def _is_undone(call: Call, names: list[str], order: list[str]) -> bool:
                 if [ast.unparse(size) for size in sizes[:upto]] == names[:upto]:
                     return True
     return False
-
-
-def _moves(call: Call, names: list[str], groups: list[list[ast.expr]]) -> bool:
-    """Whether a dimension that stays has more before it than it had: `(b, t, c)` as `(b, heads, t, c // heads)`."""
-    texts = [sorted(ast.unparse(factor) for factor in group) for group in groups]
-    unnamed = [name for name in names if not any(name in text for text in texts)]
-    if texts.count(["-1"]) == len(unnamed) == 1 and texts[-1] != ["-1"]:
-        texts[texts.index(["-1"])] = unnamed
-    for index, name in enumerate(names[1:], 1):
-        if texts.count([name]) != 1 or names.count(name) != 1:
-            continue
-        before = [text for group in texts[: texts.index([name])] for text in group if text != "1"]
-        if "-1" in before or any("//" in text or "/" in text for text in before):
-            continue
-        added = list(before)
-        for known in names[:index]:
-            if known in added:
-                added.remove(known)
-            else:
-                break
-        else:
-            if added and all(_is_share(call, last, text) for text in added for last in groups[-1]):
-                return True
-    return False
-
-
-def _is_share(call: Call, size: ast.expr, heads: str) -> bool:
-    """Whether a size is what is left of the width for each of the heads: `c // heads`, or an attribute set to that."""
-    if heads in ast.unparse(size):
-        return True
-    size, _ = source(call.file, size, call.context)
-    held = [_own_value(call, text) for text in (ast.unparse(size), heads)]
-    return "//" in held[0] and held[1] in held[0].split("//")[1]
-
-
-def _own_value(call: Call, text: str) -> str:
-    """What `self.size` is set to, where that is once; a name as it is."""
-    receiver, _, name = text.partition(".")
-    if call.cls is None or call.function is None or receiver != call.function.receiver:
-        return text
-    sets = call.cls.attributes.get(name, [])
-    return ast.unparse(sets[0][1].value) if len(sets) == 1 and sets[0][1].value is not None else text
 
 
 def _is_padded(call: Call, owner: ast.Name) -> bool:

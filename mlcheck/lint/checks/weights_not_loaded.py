@@ -14,6 +14,7 @@ from mlcheck.lint.sites.weights.copied_too_early import copied_too_early
 from mlcheck.lint.sites.weights.dropped import dropped
 from mlcheck.lint.sites.weights.loading import lost
 from mlcheck.lint.sites.weights.prefixes import prefix_of, prefixed, saved_with_prefix
+from mlcheck.lint.sites.weights.unmet_names import unmet_names
 
 LOOKS_AT = "state dict"
 _STEPS = 4
@@ -27,6 +28,14 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _whole_file(facts)
     yield from _by_other_names(facts)
     yield from _refused(facts)
+    for unmet in unmet_names(facts.sites):
+        yield Finding(
+            f"No weight is loaded: in the file they begin with `{unmet.has}`, in the model with `{unmet.wants}`, "
+            "and `strict=False` accepts it",
+            unmet.load.place.location,
+            help="take away what stands before the names, and leave `strict` on",
+            related=(unmet.saved.file.place(unmet.saved.node, unmet.saved.context).location,),
+        )
     yield from lost(facts.sites)
     yield from dropped(facts.sites)
     yield from initialised_again(facts.sites)

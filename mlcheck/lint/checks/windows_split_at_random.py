@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import is_length, last_name, walk
 from mlcheck.lint.sites import Call, Class, Context, File, Function
+from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.origins import origins, returns
 
@@ -55,6 +56,8 @@ def _windows(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) 
         return None
     if isinstance(node, ast.Subscript) and ast.unparse(node.slice).startswith("(:, "):
         return _windows(file, node.value, context, depth - 1)
+    if isinstance(node, ast.Subscript) and _is_grid(file, node.slice, context):
+        return file, node, context
     if isinstance(node, ast.Name):
         return _unpacked(file, node, context, depth)
     if _is_empty_list(node) and isinstance(listed, ast.Name):
@@ -68,10 +71,13 @@ def _windows(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) 
         given = list(returns(named))
         return _windows(named.file, given[0], named.inner, depth - 1) if len(given) == 1 else None
     if isinstance(named, Class):
-        return _by_index(named)
+        return _by_index(named) or _of_table(named, depth - 1)
     last = last_name(node.func)
     if _slides(file, node, context):
         return file, node, context
+    if last in ("range", "arange") and len(node.args) == 1 and is_length(node.args[0]):
+        counted = node.args[0]
+        return _windows(file, counted.args[0], context, depth - 1) if isinstance(counted, ast.Call) else None
     if last not in _JOINS:
         return None
     inner = node.args[0] if node.args else node.func.value if isinstance(node.func, ast.Attribute) else None
@@ -178,3 +184,39 @@ def _by_index(cls: Class) -> tuple[File, ast.AST, Context] | None:
     file, inner = item.file, item.inner
     cut = next((node for node in walk(item.node) if _is_window(file, inner, node, names[0])), None)
     return (file, cut, inner) if cut is not None else None
+
+
+def _is_grid(file: File, index: ast.expr, context: Context) -> bool:
+    """`numpy.arange(width)[None, :] + numpy.arange(n)[:, None]`: one row for each window."""
+    made, where = source(file, index, context)
+    sides = [made.left, made.right] if isinstance(made, ast.BinOp) and isinstance(made.op, ast.Add) else []
+    rows = {ast.unparse(side.slice) for side in sides if isinstance(side, ast.Subscript)}
+    counted = [file.called(side.value, where) for side in sides if isinstance(side, ast.Subscript)]
+    columns = rows == {"(None, :)", "(:, None)"} or rows == {"None, :", ":, None"} or rows == {"None", ":, None"}
+    return columns and all(name in ("numpy.arange", "torch.arange") for name in counted)
+
+
+def _of_table(cls: Class, depth: int) -> tuple[File, ast.AST, Context] | None:
+    """`__getitem__` that takes a row of `self.x`, which the constructor makes of windows."""
+    item = cls.find("__getitem__")
+    index = list(item.parameters)[1:] if item is not None else []
+    rows = [node for node in item.nodes if isinstance(node, ast.Subscript)] if item is not None else []
+    for name in {own_attribute(node.value, item) for node in rows if ast.unparse(node.slice) in index} - {""}:
+        sets = cls.attribute(name)
+        function, kept = sets[0] if len(sets) == 1 else (None, None)
+        if function is None or kept is None:
+            continue
+        if kept.value is not None:
+            found = _windows(function.file, kept.value, kept.context, depth)
+        else:
+            made = [] if kept.unpacked is None else origins(function.file, kept.unpacked, kept.context)
+            parts = [each for each in made if isinstance(each.node, ast.Tuple) and kept.item < len(each.node.elts)]
+            cut = [
+                _windows(e.file, e.node.elts[kept.item], e.context, depth)
+                for e in parts
+                if isinstance(e.node, ast.Tuple)
+            ]
+            found = cut[0] if len(cut) == len(made) == 1 else None
+        if found is not None:
+            return found
+    return None

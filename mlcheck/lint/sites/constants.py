@@ -15,7 +15,7 @@ _SPREADS = frozenset(
     ["view", "reshape", "unsqueeze", "repeat", "expand", "expand_as", "transpose", "t", "tril", "triu"]
 )
 _KEEPS = _SPREADS | {"float", "double", "long", "bool", "clone", "div", "log", "exp", "sqrt", "pow", "abs", "cumsum"}
-_KEEPS |= {"sin", "cos"}
+_KEEPS |= {"sin", "cos", "contiguous", "softmax", "flip", "square"}
 _NUMBERS = ("numpy.pi", "math.pi", "numpy.e", "math.e", "math.tau", "torch.pi")
 _JOINS = ("torch.stack", "torch.cat", "torch.hstack", "torch.vstack")
 _WRAPPERS = ("torch.autograd.Variable", "torch.autograd.variable.Variable")  # of PyTorch before 0.4
@@ -77,12 +77,18 @@ def _joined(cls: Class, parts: ast.expr, context: Context) -> list[tuple[ast.exp
 def _factory(cls: Class, node: ast.expr, context: Context) -> str | None:
     if isinstance(node, ast.Call) and cls.file.resolve(node.func, context) is None:
         node = _unnamed(cls, before_methods(node, _KEEPS), context)
+    if isinstance(node, ast.UnaryOp):
+        return _factory(cls, _unnamed(cls, node.operand, context), context)
+    if isinstance(node, ast.Subscript) and _is_spread_out(node):
+        return _factory(cls, _unnamed(cls, node.value, context), context)
     if isinstance(node, ast.BinOp):
         return _of_sides(cls, node, context)
     made = cls.file.resolve(node.func, context) if isinstance(node, ast.Call) else None
     if made == "torch.pow" and isinstance(node, ast.Call) and len(node.args) == 2:
         base, exponent = node.args
         return _factory(cls, _unnamed(cls, exponent if isinstance(base, ast.Constant) else base, context), context)
+    if isinstance(made, str) and isinstance(node, ast.Call) and node.args and _is_elementwise(made):
+        return _factory(cls, _unnamed(cls, node.args[0], context), context)
     if isinstance(made, Function) and made.cls is None:
         given = list(returns(made))
         on_cpu = bool(given) and all(is_on_cpu(made.file, each, made.inner) for each in given)
@@ -95,6 +101,17 @@ def _factory(cls: Class, node: ast.expr, context: Context) -> str | None:
     if made == "torch.tensor" and not _is_listed(cls, first, context):
         return None if isinstance(first, ast.Constant) else ANY
     return None if isinstance(first, ast.List | ast.Tuple) and not first.elts else made
+
+
+def _is_spread_out(node: ast.Subscript) -> bool:
+    """`x[None]`, `x[:, None]`: of at least one dimension, and of all that there was."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    whole = (isinstance(part, ast.Slice) and part.lower is part.upper is part.step is None for part in parts)
+    return all(all_of or is_none(part) for all_of, part in zip(whole, parts, strict=True))
+
+
+def _is_elementwise(name: str) -> bool:
+    return name.startswith("torch.") and name.removeprefix("torch.") in _KEEPS - _SPREADS
 
 
 def _of_sides(cls: Class, node: ast.BinOp, context: Context) -> str | None:

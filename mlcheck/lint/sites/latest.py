@@ -28,7 +28,18 @@ def latest(file: File, node: ast.Name, context: Context) -> Binding | None:
 def settled(file: File, node: ast.Name, context: Context) -> Binding | None:
     """As `latest`, where no line further down may have bound the name by the time that a loop comes round."""
     below = [found for found in file.bindings(node.id, context) if not _before(found.node, node)]
-    return latest(file, node, context) if not below else None
+    return latest(file, node, context) if not any(_may_come_round(found, context) for found in below) else None
+
+
+def _may_come_round(below: Binding, context: Context) -> bool:
+    """Whether a binding further down may have run before: a loop is around both, or it is another function's."""
+    around = list(context.outwards())
+    for outer in below.context.outwards():
+        if outer.kind == "loop" and outer in around:
+            return True
+        if outer.kind in ("function", "lambda", "class"):
+            return next((each for each in around if each.kind in ("function", "lambda", "class")), None) is not outer
+    return any(each.kind in ("function", "lambda", "class") for each in around)
 
 
 def _holds(block: Context, node: ast.AST) -> bool:

@@ -6,11 +6,11 @@ import ast
 
 from mlcheck.lint.nodes import is_name, last_name, loads
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.origins import Origin, sole
 from mlcheck.lint.sites.scopes import Context
 
 _WRAPPERS = ("tensor", "as_tensor", "from_numpy", "FloatTensor", "DoubleTensor", "Tensor", "array", "asarray", "list")
-_METHODS = ("float", "double", "tolist", "to", "astype", "numpy", "sqrt", "clamp", "cpu", "values", "log1p")
+_METHODS = ("float", "double", "cuda", "tolist", "to", "astype", "numpy", "sqrt", "clamp", "cpu", "values", "log1p")
 _COUNTS = ("bincount", "value_counts", "Counter")
 
 
@@ -20,14 +20,16 @@ def counted(file: File, node: ast.expr, context: Context, inverse: bool = False)
     `inverse`: as they are inverted already, weights that grow with the counts.
     """
     for _ in range(12):
-        found = origins(file, node, context)
-        if len(found) != 1:
+        found = sole(file, node, context)
+        if found is None:
             return None
-        file, node, context = found[0][:3]
+        file, node, context = found[:3]
         if isinstance(node, ast.BinOp):
             return _in_sides(file, node, context, inverse)
         if isinstance(node, ast.ListComp):
             return _in_list(file, node, context, inverse)
+        if isinstance(node, ast.DictComp):
+            return _in_table(file, node, context, inverse)
         if not isinstance(node, ast.Call):
             return None
         last = last_name(node.func)
@@ -58,6 +60,8 @@ def _in_list(file: File, made: ast.ListComp, context: Context, inverse: bool) ->
     item, over = made.elt, made.generators[0].iter
     inner = Context("comprehension", made, context, context.scope)
     one = last_name(made.generators[0].target)
+    if isinstance(item, ast.Subscript) and is_name(item.slice, one) and _is_keys_of(over, item.value):
+        return counted(file, item.value, inner, inverse)
     match over, item:
         case ast.Call(func=ast.Name(id="range")), ast.BinOp(op=ast.Div(), right=ast.Subscript(value=held, slice=index)):
             return counted(file, held, inner, not inverse) if is_name(index, one) else None
@@ -68,3 +72,29 @@ def _in_list(file: File, made: ast.ListComp, context: Context, inverse: bool) ->
         return Origin(file, made, context) if by_hand and inverse else None
     turned = isinstance(item, ast.BinOp) and isinstance(item.op, ast.Div) and loads(item.right, one)
     return counted(file, over, context, inverse != turned)
+
+
+def _is_keys_of(over: ast.expr, table: ast.expr) -> bool:
+    """`weights`, `weights.keys()` and `sorted(weights)`, to which a table is asked for each of its entries."""
+    match over:
+        case ast.Call(func=ast.Name(id="sorted" | "list"), args=[inner]):
+            return _is_keys_of(inner, table)
+        case ast.Call(func=ast.Attribute(value=owner, attr="keys"), args=[]):
+            return ast.dump(owner) == ast.dump(table)
+    return ast.dump(over) == ast.dump(table)
+
+
+def _in_table(file: File, made: ast.DictComp, context: Context, inverse: bool) -> Origin | None:
+    """`{c: 1 / n for c, n in counts.items()}`."""
+    inner = Context("comprehension", made, context, context.scope)
+    match made.generators:
+        case [
+            ast.comprehension(
+                target=ast.Tuple(elts=[ast.Name(id=label), ast.Name(id=count)]),
+                iter=ast.Call(func=ast.Attribute(value=counts, attr="items")),
+            )
+        ] if is_name(made.key, label):
+            turned = isinstance(made.value, ast.BinOp) and isinstance(made.value.op, ast.Div)
+            inverted = turned and isinstance(made.value, ast.BinOp) and loads(made.value.right, count)
+            return counted(file, counts, inner, inverse != inverted) if loads(made.value, count) else None
+    return None

@@ -9,6 +9,7 @@ from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites.data.learning import COUNTERS, of_origin
 from mlcheck.lint.sites.data.own_scale import OwnScale
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import origin, reaching
 from mlcheck.lint.sites.model import OPEN, Call, Function
 from mlcheck.lint.sites.origins import callers, origins
@@ -30,9 +31,12 @@ def fitted_in_helpers(sites: Sites) -> Iterator[OwnScale]:
 def _on_both_parts(sites: Sites, function: Function, name: str) -> Iterator[OwnScale]:
     parts: dict[str, list[tuple[str, Call]]] = {}
     position = list(function.parameters).index(name) - bool(function.receiver)
-    for call in callers(sites, function):
-        given = call.argument(name, position)
-        if isinstance(given, ast.Name | ast.Attribute) and given is not OPEN:
+    calls = [(call, given) for call in callers(sites, function) if (given := call.argument(name, position)) is not OPEN]
+    cut = {ast.unparse(given) for _, given in calls if isinstance(given, ast.Subscript)}
+    for call, given in calls:
+        if isinstance(given, ast.Subscript):
+            parts.setdefault(_side(given, cut), []).append((ast.unparse(given), call))
+        elif isinstance(given, ast.Name | ast.Attribute):
             parts.setdefault(_part(call.file, given, call), []).append((ast.unparse(given), call))
     for held_out, call in (*parts.get("val", ()), *parts.get("test", ())):
         training = next((each for _, each in parts.get("train", ()) if each.function is call.function), None)
@@ -43,15 +47,27 @@ def _on_both_parts(sites: Sites, function: Function, name: str) -> Iterator[OwnS
 def _fits_anew(function: Function, call: Call) -> str:
     """The parameter that is fitted on as it comes in, in each call, by a scaler that is made there; "" if none is."""
     data, owner = call.node.args[0] if call.node.args else None, call.owner
+    data = data.value if isinstance(data, ast.Subscript) and not isinstance(data.slice, ast.Slice) else data  # columns
     if call.function is not function or not isinstance(data, ast.Name) or owner is None:
         return ""
     if data.id not in function.parameters or any(outer.kind in _ASKS for outer in call.context.outwards()):
         return ""
     made = origins(call.file, owner, call.context)
-    here = [each for each in made if each.node in function.nodes]
+    own = bool(own_attribute(owner, function)) and function.name != "__init__"  # fitted anew in each call as well
+    here = [each for each in made if own or each.node in function.nodes]
     kinds = {of_origin(each) for each in here}
     plain = len(here) == len(made) == 1 and not kinds & {"", *COUNTERS}
     return data.id if plain and [each.kind for each in reaching(call.file, data, call.context)] == ["param"] else ""
+
+
+def _side(given: ast.Subscript, cut: set[str]) -> str:
+    """`train` of `rows[:n]` and `test` of `rows[n:]`, where the function is called for both."""
+    match given.slice:
+        case ast.Slice(lower=None, upper=ast.expr() as end, step=None):
+            return "train" if f"{ast.unparse(given.value)}[{ast.unparse(end)}:]" in cut else ""
+        case ast.Slice(lower=ast.expr() as end, upper=None, step=None):
+            return "test" if f"{ast.unparse(given.value)}[:{ast.unparse(end)}]" in cut else ""
+    return ""
 
 
 def _part(file: File, given: ast.expr, call: Call) -> str:

@@ -58,11 +58,22 @@ def of_origin(origin: Origin, depth: int = _DEPTH) -> str:
         return next((f"{last} with {found}" for found in inner if found), "")
     if name in _BY_TARGET:
         return last
+    if not name and isinstance(origin.node.func, ast.Subscript):
+        return _chosen(origin, origin.node.func)
     if not name.startswith("sklearn.") or last not in LEARNERS:
         return ""
     words = {word.arg: word.value for word in origin.node.keywords}
     constant = isinstance(words.get("strategy"), ast.Constant) and ast.unparse(words["strategy"]) == "'constant'"
     return "" if "vocabulary" in words or constant else last
+
+
+def _chosen(origin: Origin, func: ast.Subscript) -> str:
+    """What `SCALERS[kind]()` makes, where all that the table offers learns."""
+    table, where = origin.file.value(func.value, origin.context)
+    classes = [origin.file.resolve(each, where) for each in table.values] if isinstance(table, ast.Dict) else []
+    names = [each for each in classes if isinstance(each, str) and each.startswith("sklearn.")]
+    learners = [last for each in names if (last := each.rpartition(".")[2]) in LEARNERS]
+    return learners[0] if learners and len(learners) == len(classes) else ""
 
 
 def _within(origin: Origin, part: ast.expr, depth: int) -> str:
@@ -116,8 +127,11 @@ def averaged(passed: Passed) -> str:
         case ast.Call(func=ast.Attribute(value=owner, attr="fillna"), args=[filler, *_]):
             if _is_average(passed, owner, filler):
                 return "Missing values are filled with what is average in all data"
-    if (scaled := standardised(passed)) is not None and _is_scaled(passed, *scaled):
-        return "Mean and standard deviation are computed on all data"
+    if (scaled := standardised(passed)) is not None:
+        if _is_scaled(passed, *scaled):
+            return "Mean and standard deviation are computed on all data"
+        if _is_stretched(passed, *scaled):
+            return "Minimum and maximum are computed on all data"
     return ""
 
 
@@ -136,6 +150,14 @@ def _is_scaled(passed: Passed, data: ast.expr, middle: ast.expr, scale: ast.expr
     """`(x - x.mean(0)) / x.std(0)` and the like, of one `x` over its rows."""
     wanted = ast.unparse(data)
     return _statistic(passed, middle, data) == ("mean", wanted) and _statistic(passed, scale, data) == ("std", wanted)
+
+
+def _is_stretched(passed: Passed, data: ast.expr, middle: ast.expr, scale: ast.expr) -> bool:
+    """`(x - x.min()) / (x.max() - x.min())`, of one `x` over its rows."""
+    ends = [scale.left, scale.right] if isinstance(scale, ast.BinOp) and isinstance(scale.op, ast.Sub) else []
+    wanted = ast.unparse(data)
+    found = [_statistic(passed, each, data) for each in (middle, *ends)]
+    return found == [("min", wanted), ("max", wanted), ("min", wanted)]
 
 
 def _statistic(passed: Passed, node: ast.expr, data: ast.expr) -> tuple[str, str]:

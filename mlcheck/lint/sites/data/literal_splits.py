@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Place
+from mlcheck.lint.sites.data.loaders import loaders
 from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.project import Sites
 
 _PARTS = ("split", "mode", "phase", "subset", "partition", "stage")
@@ -35,6 +37,22 @@ def literal_splits(sites: Sites) -> Iterator[LiteralSplit]:
             if call is not None and word in _HELD_OUT and not _is_meant(call, names[0]):
                 yield LiteralSplit(call.place, word, names[0])
                 break
+
+
+def fixed_parts(sites: Sites) -> Iterator[LiteralSplit]:
+    """`def get(self, split): return DataLoader(self.sets["train"], shuffle=split == "train")`, also for "val"."""
+    for loader in sites.once(loaders):
+        function, data = loader.call.function, loader.dataset
+        names = [name for name in _PARTS if function is not None and name in function.parameters]
+        if function is None or len(names) != 1 or not isinstance(data, ast.Subscript):
+            continue
+        word = data.slice.value if isinstance(data.slice, ast.Constant) else None
+        asks = f'{names[0]} == "train"' in _double_quoted(ast.unparse(loader.call.node))
+        if word == "train" and asks and not _is_meant(loader.call, names[0]):
+            place = list(function.parameters).index(names[0]) - bool(function.receiver)
+            words = {call.constant(names[0], place) for call in callers(sites, function)}
+            if "train" in words and not words.isdisjoint(_HELD_OUT):
+                yield LiteralSplit(loader.call.place, word, names[0])
 
 
 def _double_quoted(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.sites.data.mask_transforms import MASK
-from mlcheck.lint.sites.data.transforms import steps_of
+from mlcheck.lint.sites.data.transforms import name_of, steps_of
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import Call, Function
@@ -113,7 +113,7 @@ def _mixes(call: Call, named: str) -> bool:
     if named or len(call.node.args) != 1 or call.node.keywords:
         return False
     steps = steps_of(Origin(call.file, call.node.func, call.context)) or []
-    return any(_is_resize(step) for step in steps) and not any(step.name.endswith("ToTensor") for step in steps)
+    return any(_is_resize(step) for step in steps) and not any(name_of(step) == "ToTensor" for step in steps)
 
 
 def _is_resize(step: Origin) -> bool:

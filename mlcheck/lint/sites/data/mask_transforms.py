@@ -10,10 +10,12 @@ from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import is_name, is_none, last_name, walk
-from mlcheck.lint.sites.data.transforms import is_random, steps_of
+from mlcheck.lint.sites.data.transforms import is_random, name_of, steps_of
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import Call, Function
-from mlcheck.lint.sites.origins import Origin
+from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.scopes import Context
 
 MASK = pattern(r"mask|(?:\b|_)segs?(?:\b|_|m)|(?:\b|_)gts?(?:\b|_)|annot|trimap|label|target")
 _BOTH = pattern(r"\[['\"]\w*(?:image|img|picture)\w*['\"]\][^#]*\[['\"]\w*(?:mask|label|seg|target)\w*['\"]\]")
@@ -42,6 +44,7 @@ def moved_apart(sites: Sites) -> Iterator[Apart]:
                 continue
             if function.name == "__getitem__" and "orch" in file.text:
                 yield from _by_transforms(function)
+                yield from _one_by_one(function)
             if function.name == "__getitem__" or _takes_both(function):
                 yield from _by_hand(function)
     for call in sites.calls(*_SETS):
@@ -79,6 +82,38 @@ def _by_transforms(function: Function) -> Iterator[Apart]:
     if masks and pictures:
         call, _, step = masks[0]
         yield Apart(call.place, f"`{ast.unparse(call.node.args[0])}`", step)
+
+
+def _one_by_one(function: Function) -> Iterator[Apart]:
+    """`image, mask = [self.augment(each) for each in (image, mask)]`."""
+    for made in function.nodes:
+        if not isinstance(made, ast.ListComp | ast.GeneratorExp):
+            continue
+        turn = made.generators[0]
+        over, _ = source(function.file, turn.iter, function.inner)
+        parts = over.elts if isinstance(over, ast.Tuple | ast.List) and isinstance(turn.target, ast.Name) else []
+        masks = [part for part in parts if MASK.search(ast.unparse(part).lower())]
+        if len(made.generators) > 1 or not masks or len(masks) == len(parts):
+            continue
+        inner = Context("comprehension", made, function.inner, function.inner.scope)
+        for node in walk(made.elt):
+            if isinstance(node, ast.Call) and len(node.args) == 1 and is_name(node.args[0], ast.unparse(turn.target)):
+                step = _moving(Origin(function.file, node.func, inner)) or _moving_at_times(function, node.func)
+                if step:
+                    yield Apart(function.place(node), f"`{ast.unparse(masks[0])}`", step)
+
+
+def _moving_at_times(function: Function, transform: ast.expr) -> str:
+    """The moving step of `Compose(steps)`, where `steps` are others for training than for evaluation."""
+    for made in origins(function.file, transform, function.inner):
+        listed = made.node.args[0] if isinstance(made.node, ast.Call) and made.node.args else None
+        arms = origins(made.file, listed, made.context) if listed is not None and name_of(made) == "Compose" else []
+        for arm in arms:
+            steps = arm.node.elts if isinstance(arm.node, ast.List | ast.Tuple) else []
+            names = [_moving(arm._replace(node=step)) for step in steps]
+            if any(names):
+                return next(name for name in names if name)
+    return ""
 
 
 def _is_read_from_mask(function: Function, name: str) -> bool:

@@ -107,7 +107,8 @@ def _is_built(init: Function, assigned: AttributeSet) -> bool:
         builds = isinstance(called, Class | Function) and re.search("vocab|build", called.name, re.IGNORECASE)
         if not builds or "self" in {last_name(arg) for arg in value.args}:
             return False
-        names = {last_name(arg) for arg in value.args}
+        parts = (node for arg in value.args for node in walk(arg))
+        names = {last_name(node) for node in parts if isinstance(node, ast.Name | ast.Attribute)}
     return not any(_VOCABULARY.search(name) or "path" in name for name in given) and any(map(_TEXTS.search, names))
 
 

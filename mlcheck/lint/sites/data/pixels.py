@@ -19,7 +19,8 @@ from mlcheck.lint.sites.scopes import Context
 
 _SAME = ("float", "double", "to", "cuda", "contiguous", "clone")
 _SIZED = ("resize", "crop", "rotate", "transpose", "copy", "filter")
-_LOADS = ("torchvision.datasets.folder.default_loader", "torchvision.datasets.folder.pil_loader")
+_KEEPS_BYTES = ("cv2.resize", "cv2.cvtColor", "cv2.flip")
+_LOADS = ("cv2.imread", "torchvision.datasets.folder.default_loader", "torchvision.datasets.folder.pil_loader")
 _SPACES = ("torchvision.transforms.functional", "torchvision.transforms.v2.functional")
 _CONVERTS = tuple(f"{space}.to_tensor" for space in _SPACES)
 
@@ -58,7 +59,7 @@ def _scales(made: Origin) -> Place | None:
         return _of_loader(made, call)
     if isinstance(call, ast.Subscript):
         return _of_data_set(made, call)
-    if not isinstance(call, ast.Call) or not call.args or not _is_picture(made, call.args[0]):
+    if not isinstance(call, ast.Call) or not call.args or not is_picture(made, call.args[0]):
         return None
     if made.name in _CONVERTS:
         return made.file.place(call, made.context)
@@ -110,14 +111,18 @@ def _whole_batch(made: Origin, brought: ast.Name) -> Item | None:
     return next((Item(made.item, turn.over, loop) for loop, turn in turns if is_name(turn.brought, brought.id)), None)
 
 
-def _is_picture(near: Origin, node: ast.expr) -> bool:
+def is_picture(near: Origin, node: ast.expr) -> bool:
     """`Image.open(path).convert("RGB")`: its pixels are bytes, which `ToTensor` scales."""
     plain, context = source(near.file, node, near.context)
+    if isinstance(plain, ast.Call) and near.file.called(plain, context) in _KEEPS_BYTES:
+        return bool(plain.args) and is_picture(near._replace(context=context), plain.args[0])
     found = origins(near.file, before_methods(plain, _SIZED), context, near.entered)
     return bool(found) and all(map(_is_of_bytes, found))
 
 
 def _is_of_bytes(picture: Origin) -> bool:
+    if picture.name in _KEEPS_BYTES and isinstance(picture.node, ast.Call) and picture.node.args:
+        return is_picture(picture, picture.node.args[0])
     converted = before_methods(picture.node, _SIZED)
     match converted:
         case ast.Call(func=ast.Attribute(value=opened, attr="convert"), args=[ast.Constant(value="RGB" | "L")]):

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import assigned, last_name, own_nodes
+from mlcheck.lint.nodes import assigned, before_methods, last_name, own_nodes
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import latest
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 from mlcheck.lint.values import split_of_name
 
+_SAME = ("copy", "to_numpy", "reset_index", "astype", "values")
 _HEAD = pattern(r"train\w*[^\n=]*=[^\n=]*\[ ?:")
 
 
@@ -47,6 +48,11 @@ def _cuts(file: File, scope: ast.AST, context: Context) -> Iterator[RowCut]:
 def _parts(node: ast.Assign) -> Iterator[tuple[str, ast.Subscript, ast.Name, ast.Slice]]:
     """Which split the name is for that gets a slice, the slice, the rows it is taken of, and its bounds."""
     for target, value in assigned(node):
-        match value:
-            case ast.Subscript(value=ast.Name() as rows, slice=ast.Slice() as bounds):
-                yield split_of_name(last_name(target)), value, rows, bounds
+        part = before_methods(value, _SAME)
+        part = part.value if isinstance(part, ast.Attribute) and part.attr == "values" else part
+        match part:
+            case (
+                ast.Subscript(value=ast.Name() as rows, slice=ast.Slice() as bounds)
+                | ast.Subscript(value=ast.Attribute(value=ast.Name() as rows, attr="iloc"), slice=ast.Slice() as bounds)
+            ):
+                yield split_of_name(last_name(target)), part, rows, bounds

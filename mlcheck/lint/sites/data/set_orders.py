@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import Function
 from mlcheck.lint.sites.origins import given, returns
 from mlcheck.lint.sites.scopes import Context
 
 if TYPE_CHECKING:
-    from mlcheck.lint.sites.file import File
     from mlcheck.lint.sites.model import Class
 
 _DEPTH = 6
@@ -117,17 +117,18 @@ def _calls(part: ast.expr) -> Iterator[ast.Call]:
 
 def _origins(file: File, made_of: list[_Standing]) -> Iterator[ast.expr]:
     """The expressions, and those that their names and the attributes of `self` were given or filled with."""
-    todo, names = list(made_of), set[str]()
+    todo, names = [(file, *each) for each in made_of], set[tuple[File, str]]()
     while todo:
-        part, around = todo.pop()
+        here, part, around = todo.pop()
         yield part
         for node in walk(part):
-            if not isinstance(node, ast.Name | ast.Attribute) or ast.unparse(node) in names:
+            if not isinstance(node, ast.Name | ast.Attribute) or (here, ast.unparse(node)) in names:
                 continue
-            names.add(ast.unparse(node))
+            names.add((here, ast.unparse(node)))
             if isinstance(node, ast.Name):
-                bound = file.bindings(node.id, around)
-                todo += [(each.value, each.context) for each in bound if isinstance(each.value, ast.expr)]
-                todo += _grown(file, node, around)
-            elif (held := file.held(node, around)) is not None:
-                todo += [held, *_grown(file, node, around)]
+                bound = here.bindings(node.id, around)
+                todo += [(here, each.value, each.context) for each in bound if isinstance(each.value, ast.expr)]
+                todo += [(here, *each) for each in _grown(here, node, around)]
+                todo += _handed(here, node, around)
+            elif (held := here.held(node, around)) is not None:
+                todo += [(here, *each) for each in (held, *_grown(here, node, around))]

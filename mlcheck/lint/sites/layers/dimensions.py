@@ -143,3 +143,45 @@ def _is_shape_of(node: ast.expr, name: str) -> bool:
     if isinstance(node, ast.Call) and not node.args:
         return is_attribute(node.func, name, "size")
     return is_attribute(node, name, "shape")
+
+
+def moves(call: Call, names: list[str], groups: list[list[ast.expr]]) -> bool:
+    """Whether a dimension that stays has more before it than it had: `(b, t, c)` as `(b, heads, t, c // heads)`."""
+    texts = [sorted(ast.unparse(factor) for factor in group) for group in groups]
+    unnamed = [name for name in names if not any(name in text for text in texts)]
+    if texts.count(["-1"]) == len(unnamed) == 1 and texts[-1] != ["-1"]:
+        texts[texts.index(["-1"])] = unnamed
+    for index, name in enumerate(names[1:], 1):
+        if texts.count([name]) != 1 or names.count(name) != 1:
+            continue
+        before = [text for group in texts[: texts.index([name])] for text in group if text != "1"]
+        if "-1" in before or any("//" in text or "/" in text for text in before):
+            continue
+        added = list(before)
+        for known in names[:index]:
+            if known in added:
+                added.remove(known)
+            else:
+                break
+        else:
+            if added and all(_is_share(call, last, text) for text in added for last in groups[-1]):
+                return True
+    return False
+
+
+def _is_share(call: Call, size: ast.expr, heads: str) -> bool:
+    """Whether a size is what is left of the width for each of the heads: `c // heads`, or an attribute set to that."""
+    if heads in ast.unparse(size):
+        return True
+    size, _ = source(call.file, size, call.context)
+    held = [_own_value(call, text) for text in (ast.unparse(size), heads)]
+    return "//" in held[0] and held[1] in held[0].split("//")[1]
+
+
+def _own_value(call: Call, text: str) -> str:
+    """What `self.size` is set to, where that is once; a name as it is."""
+    receiver, _, name = text.partition(".")
+    if call.cls is None or call.function is None or receiver != call.function.receiver:
+        return text
+    sets = call.cls.attributes.get(name, [])
+    return ast.unparse(sets[0][1].value) if len(sets) == 1 and sets[0][1].value is not None else text

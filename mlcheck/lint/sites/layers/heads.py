@@ -77,6 +77,8 @@ def _ways(held: Held, depth: int) -> Iterator[Held]:
             yield from _ways(held._replace(node=arm), depth - 1)
     elif isinstance(node, ast.Tuple | ast.List) and 0 <= item < len(node.elts):
         yield from _ways(held.other(node.elts[item]), depth - 1)
+    elif isinstance(node, ast.GeneratorExp | ast.ListComp) and item >= 0:  # `q, k, v = (split(x) for x in parts)`
+        yield from _ways(held.other(node.elt), depth - 1)
     elif isinstance(node, ast.Call) and (function := _function(held, node)) is not None:
         through = Entered(function, Call(file, node, context), entered)
         for returned in returns(function):

@@ -87,11 +87,35 @@ def _appended(file: File, node: ast.expr, context: Context) -> Place | None:
     for change, where in changes:
         match change:
             case ast.Call(func=ast.Attribute(attr="append"), args=[layer]) if _is_linear(file, layer, where):
-                looped = where.kind == "loop" and _is_square(file, layer, where)
+                looped = where.kind == "loop" and (_is_square(file, layer, where) or _is_of_neighbours(layer, where))
                 found = file.place(layer, where) if looped else found
+            case ast.Call(func=ast.Attribute(attr="append"), args=[layer]) if _drops(file, layer, where):
+                continue
             case _:
                 return None
     return found
+
+
+def _drops(file: File, node: ast.expr, context: Context) -> bool:
+    return isinstance(node, ast.Call) and file.called(node, context) == "torch.nn.Dropout"
+
+
+def _is_of_neighbours(layer: ast.expr, loop: Context) -> bool:
+    """`nn.Linear(a, b)` of `for a, b in zip(sizes, sizes[1:])`, where the cuts leave several: one output is the next
+    one's input."""
+    match loop.node, layer:
+        case (
+            ast.For(
+                target=ast.Tuple(elts=[ast.Name(id=one), ast.Name(id=other)]),
+                iter=ast.Call(func=ast.Name(id="zip"), args=[first, second]),
+            ),
+            ast.Call(args=[ast.Name(id=given), ast.Name(id=made), *_]),
+        ):
+            base = first.value if isinstance(first, ast.Subscript) else first
+            cut = isinstance(second, ast.Subscript) and ast.unparse(second.slice).startswith("1:")
+            same = isinstance(second, ast.Subscript) and ast.unparse(second.value) == ast.unparse(base)
+            return cut and same and (one, other) == (given, made)
+    return False
 
 
 def _is_linear(file: File, node: ast.expr, context: Context) -> bool:

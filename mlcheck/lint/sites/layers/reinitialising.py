@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites.layers.initialising import asked_for, fills, has_any
+from mlcheck.lint.nodes import is_none, last_name, loads, walk
+from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.layers.initialising import applies, asked_for, fills, has_any
 from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.project import Sites
 
@@ -19,6 +20,7 @@ _LEAVES_OUT = ("pretrained", "backbone", "encoder", "skip", "loaded", "load_stat
 
 
 def initialised_again(sites: Sites) -> Iterator[Finding]:
+    yield from _by_own_method(sites)
     for file in sites.mentioning([".apply("]):
         for call in file.calls("apply"):
             function, func = call.function, call.node.func
@@ -38,6 +40,36 @@ def initialised_again(sites: Sites) -> Iterator[Finding]:
                         related=(function.place(loaded).location,),
                     )
                     break
+
+
+def _by_own_method(sites: Sites) -> Iterator[Finding]:
+    """`self._init_weights()` at the end of a constructor, which goes through `self.modules()`."""
+    for file in sites.mentioning([".modules()"]):
+        for function in file.functions:
+            for line in function.node.body if function.name == "__init__" and function.cls is not None else ():
+                call = line.value if isinstance(line, ast.Expr) and isinstance(line.value, ast.Call) else None
+                if call is None or call.args or not applies(call, function):
+                    continue
+                init = file.resolve(call.func, function.inner)
+                if not isinstance(init, Function) or _leaves_out(init):
+                    continue
+                for model, loaded in _loaded(function, asked_for(function, call)):
+                    if loaded.lineno < call.lineno and _is_kept(function, model):
+                        yield Finding(
+                            f"The weights that `{model}` has been given are overwritten here by `{init.name}`",
+                            function.place(call).location,
+                            help="initialise first, and load the weights afterwards",
+                            related=(function.place(loaded).location,),
+                        )
+                        break
+
+
+def _is_kept(init: Function, model: str) -> bool:
+    """Whether the module, or parts of it, are attributes of the object."""
+    if model.startswith(f"{init.receiver}."):
+        return True
+    lines = (node for node in init.nodes if isinstance(node, ast.Assign) and own_attribute(node.targets[0], init))
+    return any(loads(line.value, model) for line in lines)
 
 
 def _leaves_out(init: Function) -> bool:
@@ -86,6 +118,11 @@ def _is_pretrained(function: Function, made: ast.Call) -> bool:
     if name != "timm.create_model" and _TORCHVISION.fullmatch(name) is None:
         return False
     given = call.argument("weights")
+    given = (
+        given.body if isinstance(given, ast.IfExp) and is_none(given.orelse) else given
+    )  # `"DEFAULT" if asked else None`
+    if isinstance(given, ast.Constant) and isinstance(given.value, str):
+        return True
     if call.constant("pretrained", None, False) is True or isinstance(call.constant("weights"), str):
         return True
     return isinstance(given, ast.Attribute) and "Weights." in ast.unparse(given)

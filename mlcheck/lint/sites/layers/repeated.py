@@ -69,6 +69,8 @@ def _appended(stack: Call, name: str) -> Iterator[Repeated]:
 def _of_turns(file: File, element: ast.expr, context: Context, loop: ast.For | ast.comprehension) -> Iterator[Repeated]:
     """A layer that each turn of a loop over numbers puts in as it is."""
     over = loop.iter
+    if isinstance(element, ast.Call) and file.called(element, context) == "copy.copy" and len(element.args) == 1:
+        element = element.args[0]  # a shallow copy has the same parameters
     if not isinstance(element, ast.Name) or not isinstance(over, ast.Call) or not is_name(over.func, "range"):
         return
     if loads(loop.target, element.id) or is_name(loop.target, element.id):

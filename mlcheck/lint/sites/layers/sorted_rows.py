@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import is_name, reads_of, stores_of, walk
+from mlcheck.lint.nodes import reads_of, stores_of, walk
 from mlcheck.lint.sites.guards import in_forward
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import returns
@@ -43,9 +43,25 @@ def _sorts_one(function: Function, order: str, given: ast.expr) -> bool:
     """Whether the order is read once or more, to sort one argument alone, and the lengths perhaps."""
     reads = reads_of(function.nodes, order)
     stores = stores_of(function.nodes, order)
-    taken = [node for node in function.nodes if isinstance(node, ast.Subscript) and is_name(node.slice, order)]
-    names = {ast.unparse(node.value) for node in taken}
+    taken = [each for node in function.nodes if (each := _taken(node, order)) is not None]
+    names = {ast.unparse(each) for each in taken}
     rows = {name for name in names if "len" not in name.lower()}
     if len(stores) != 1 or len(reads) != len(taken) or len(rows) != 1 or not rows <= set(function.parameters):
         return False
     return not any(isinstance(node, ast.Call) and "loss" in ast.unparse(node.func) for node in walk(given))
+
+
+def _taken(node: ast.AST, order: str) -> ast.expr | None:
+    """`x` of `x[order]`, of `x.index_select(0, order)` and of `torch.index_select(x, 0, order)`."""
+    match node:
+        case ast.Subscript(value=rows, slice=ast.Name(id=name)) if name == order:
+            return rows
+        case ast.Call(
+            func=ast.Attribute(value=rows, attr="index_select"), args=[ast.Constant(value=0), ast.Name(id=name)]
+        ) if name == order:
+            return rows
+        case ast.Call(
+            func=ast.Attribute(attr="index_select"), args=[rows, ast.Constant(value=0), ast.Name(id=name)]
+        ) if name == order:
+            return rows
+    return None

@@ -106,9 +106,15 @@ def _renamed(key: ast.expr) -> bool | None:
 
 
 def saved_with_prefix(file: File, node: ast.expr, context: Context) -> tuple[Origin, str] | None:
-    """The `torch.save(parallel.state_dict(), "net.pt")` behind a `torch.load("net.pt")`, and the prefix it writes.
+    """The `torch.save(parallel.state_dict(), "net.pt")` behind a `torch.load("net.pt")`, and the prefix it writes."""
+    saved = saved_model(file, node, context)
+    around = prefix_of(saved[1].file, saved[1].node, saved[1].context) if saved is not None else ""
+    return (saved[0], around) if saved is not None and around else None
 
-    There is only one.
+
+def saved_model(file: File, node: ast.expr, context: Context) -> tuple[Origin, Origin] | None:
+    """The `torch.save(model.state_dict(), "net.pt")` behind a `torch.load("net.pt")`, and the model. There is only one.
+
     Both may name an entry: `torch.save({"model": parallel.state_dict()}, path)`, and `torch.load(path)["model"]`.
     """
     made, where = source(file, node, context)
@@ -129,8 +135,7 @@ def saved_with_prefix(file: File, node: ast.expr, context: Context) -> tuple[Ori
         state = saved.file.item_of(state, inner, key)
     if not isinstance(state, ast.Call) or not isinstance(state.func, ast.Attribute) or state.func.attr != "state_dict":
         return None
-    around = prefix_of(saved.file, state.func.value, inner)
-    return (Origin(saved.file, saved.node, saved.context), around) if around else None
+    return Origin(saved.file, saved.node, saved.context), Origin(saved.file, state.func.value, inner)
 
 
 def _path(file: File, node: ast.expr | None, context: Context) -> str | frozenset[str] | None:
