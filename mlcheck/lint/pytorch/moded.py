@@ -75,9 +75,12 @@ def moded(m: Machine, value: Value, depth: int = 8) -> str:
 
 def _is_put_in_eval(m: Machine, whole: Object, part: Value) -> bool:
     """`self.body.eval()` in a method of a model that stays in train mode itself: that part goes by its own mode."""
-    if not is_module(part) or {mode.kind for mode in modes_of(m, part)} != {"eval"}:
+    if whole.cls is None or not is_module(part) or {mode.kind for mode in modes_of(m, whole)} != {"train"}:
         return False
-    return {mode.kind for mode in modes_of(m, whole)} == {"train"}
+    own = [f"{info.qualname}." for info in whole.cls.mro]
+    places = [mode.place for mode in modes_of(m, part) if mode.kind == "eval"]
+    said = [place is not None and place.symbol.startswith(tuple(own)) for place in places]
+    return bool(said) and all(said) and len(said) == len(modes_of(m, part))
 
 
 def _parts(m: Machine, value: Object, cls: ClassInfo) -> list[Value]:
