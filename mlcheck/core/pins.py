@@ -14,6 +14,7 @@ from pathlib import Path
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _EXACT = re.compile(rf"({_NAME})\s*(?:\[[^\]]*\])?\s*\(?===?\s*([0-9][^\s,;#*\\)]*)(?=\s*(?:[;#\\)]|--|$))")
 _PLACE = re.compile(rf"({_NAME})\s*(?:\[[^\]]*\])?\s*@\s*\S+(?:@[0-9a-f]{{40}}|#sha256=[0-9a-f]{{64}})")
+_EXPORTED = re.compile(rf"({_NAME})=([0-9][^\s=]*)=\S+$")  # as `conda list --export` writes it
 _CONDA = re.compile(rf"-\s+({_NAME})={{1,2}}([0-9][^\s=,*]*)")
 _QUOTED = re.compile(r"""["']([^"'\n]+)["']""")
 _TOO_LARGE = 32 << 20
@@ -72,7 +73,7 @@ def _safely(read: Callable[[str], Pairs], path: Path) -> list[tuple[str, str]]:
 
 def _of_requirements(text: str) -> Pairs:
     for line in text.splitlines():
-        if exact := _EXACT.match(line.strip()):
+        if exact := _EXACT.match(line.strip()) or _EXPORTED.match(line.strip()):
             yield exact[1], exact[2]
         elif place := _PLACE.match(line.strip()):
             yield place[1], ""

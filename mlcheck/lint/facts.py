@@ -11,6 +11,7 @@ from mlcheck.core.finding import Location
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.files.source import Unreadable
 from mlcheck.lint.shapes.facts import Broadcast, ReadAcross, Softmax
+from mlcheck.lint.touched import Touched
 from mlcheck.lint.training import Autocast, Bypass, Choice, Optimizer, Scheduler, Training
 from mlcheck.lint.values import NO_TRACES, Traces, Value
 from mlcheck.lint.versions import ANY, Versions
@@ -126,7 +127,7 @@ class Forward:
     moded: str
     frozen: bool
     restored: bool
-    touched: set[Hashable] = field(default_factory=set)
+    touched: Touched = field(default_factory=Touched)
     loaded: set[Place] = field(default_factory=set)
     trained: bool = False
     learns: bool | None = None

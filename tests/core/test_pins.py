@@ -58,6 +58,7 @@ TORCH = {"torch": "2.13.0"}
         ("requirements.txt", REQUIREMENTS, ALL_OF),
         ("requirements-dev.txt", PLACES, {"one": "", "three": ""}),
         ("requirements/base.txt", "torch===2.13.0+cpu\n", {"torch": "2.13.0+cpu"}),
+        ("requirements.txt", "torch=2.13.0=pypi_0\nnumpy=2.4.6\n", TORCH),
         ("environment.yml", CONDA, {"python": "3.11", "numpy": "2.4.6", "torch": "2.13.0"}),
         ("pyproject.toml", '[project]\ndependencies = ["torch==2.13.0", "numpy>=2"]\n', TORCH),
         ("setup.py", "setup(install_requires=['torch==2.13.0', \"numpy\"])\n", TORCH),

@@ -209,11 +209,16 @@ def _steps_by_number(sites: Sites, optimizer: Optimizer) -> bool:
 
 
 def _is_in_its_place(facts: Facts, step: Step, optimizer: Optimizer) -> bool:
-    """Whether another optimizer of the same weights steps, and this one is left over: they do learn."""
+    """Whether another optimizer of the same weights steps, and this one is left over: they do learn.
+
+    Where nobody clears this one either, the other may be of another part of the model: which parts learn is a choice.
+    """
     other = facts.training.optimizers.get(step.key)
     if other is None or other.name == optimizer.name:
         return False
     alike = other.place.symbol == optimizer.place.symbol and _given_to(other) == _given_to(optimizer) != ""
+    if not any(each.key == optimizer.key for each in facts.training.clearings):
+        return alike or not other.owners or not other.around.isdisjoint(optimizer.around)
     return alike or not other.owners.isdisjoint(optimizer.owners)
 
 

@@ -197,7 +197,18 @@ def _is_hidden_layer(cls: Class, function: Function, element: ast.expr, context:
     kept = any(is_name(assigned.value, element.id) for values in cls.attributes.values() for _, assigned in values)
     if kept or _handed_on(element.id, function.node, containers_only=True) or _is_listed_twice(element.id, function):
         return False
+    if _is_fixed(element.id, function):
+        return False
     return holds_parameters(function.file, element, context) or _is_checked(function.file, element.id, context)
+
+
+def _is_fixed(name: str, function: Function) -> bool:
+    """`layer.weight = nn.Parameter(kernel, requires_grad=False)`: a filter that is written down, not learned."""
+    for line in function.all(ast.Assign):
+        target, words = line.targets[0], line.value.keywords if isinstance(line.value, ast.Call) else []
+        if isinstance(target, ast.Attribute) and target.attr == "weight" and is_name(target.value, name):
+            return any(word.arg == "requires_grad" and ast.unparse(word.value) == "False" for word in words)
+    return False
 
 
 def _is_checked(file: File, name: str, context: Context) -> bool:

@@ -72,9 +72,14 @@ def _is_constant(made: ast.expr) -> bool:
 
 
 def _is_there_already(cls: Class, moved: ast.Call, assigned: AttributeSet) -> bool:
-    """`nn.Parameter(torch.zeros_like(x)).to("cuda")`, where `x` came from that device: a parameter that stays one."""
+    """`nn.Parameter(torch.zeros_like(x)).to("cuda")`, where `x` came from that device: a parameter that stays one.
+
+    So of `nn.Parameter(torch.empty(n, device=device)).to(device)`.
+    """
     made = moved.func.value if isinstance(moved.func, ast.Attribute) else None
     given = made.args[0] if isinstance(made, ast.Call) and made.args else None
+    if isinstance(given, ast.Call) and (on := [word.value for word in given.keywords if word.arg == "device"]):
+        return ast.unparse(on[0]) == _device(moved)
     if isinstance(given, ast.Call) and last_name(given.func).endswith("_like") and given.args:
         given = given.args[0]
     value = source(cls.file, given, assigned.context)[0] if given is not None else None

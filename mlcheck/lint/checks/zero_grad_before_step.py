@@ -65,9 +65,21 @@ def _seen(facts: Facts) -> Iterator[Finding]:
     }  # a later turn may clear what the one before has left on purpose, and then step under some condition
     for step in facts.steps:
         for grads in step.grads:
-            if grads.kind == "erased" and grads.place is not None and (step.always or grads.place.spot in at_once):
-                if not _is_asked_for(facts, grads.place, step.place):
-                    yield _erased(grads.place.location, step.place.location)
+            cleared = grads.place
+            if grads.kind == "erased" and cleared is not None and (step.always or cleared.spot in at_once):
+                if not (_is_asked_for(facts, cleared, step.place) or _is_refilled(facts, cleared, step.place)):
+                    yield _erased(cleared.location, step.place.location)
+
+
+def _is_refilled(facts: Facts, cleared: Place, stepped: Place) -> bool:
+    """`zero_grad()`, the loop over the batches, and a step for what is left over: only with no batch it has none."""
+    clear, step = facts.sites.call_at(cleared), facts.sites.call_at(stepped)
+    if clear is None or step is None or clear.function is not step.function:
+        return False
+    loops = {loop.node for backward in facts.backwards for loop, _ in backward.when.loops}
+    between = range(cleared.spot[1], stepped.spot[1])
+    found = clear.function.all(ast.For) if clear.function is not None else []
+    return any(loop.lineno in between and (loop.end_lineno or 0) in between for loop in found if loop in loops)
 
 
 def _is_asked_for(facts: Facts, cleared: Place, stepped: Place) -> bool:

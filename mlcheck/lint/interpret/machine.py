@@ -15,6 +15,7 @@ from mlcheck.lint.interpret.joins import join_cells, join_values
 from mlcheck.lint.interpret.relevance import Relevance
 from mlcheck.lint.interpret.store import Delta, Store
 from mlcheck.lint.program import Program
+from mlcheck.lint.touched import Touched
 from mlcheck.lint.values import Args, Function, Kwargs, Object, Symbol, Value
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Machine(ABC):
         self.loops: list[Loop] = []
         self.inside_module, self.building, self.ways = 0, 0, 1
         self.moment: tuple[Turn, float] | None = None
-        self.touched: set[Hashable] = set()
+        self.touched = Touched()
         self.loaded: set[str] = set()
         self.kept: set[str] = set()  # of those loaded, the ones that no root takes back
         self.visited: set[ast.AST] = set()

@@ -14,6 +14,7 @@ from mlcheck.lint.pytorch import cuts, freezing, gradients, holding, modes, opti
 from mlcheck.lint.shapes import rules as shape_rules
 from mlcheck.lint.values import (
     FALSE,
+    NO_TRACES,
     Class,
     Const,
     External,
@@ -36,7 +37,7 @@ from mlcheck.lint.values import (
 )
 
 NAMESPACE = "builtins.module.__dict__"
-_SAME_TENSOR = frozenset(["data", "T", "mT", "H", "mH", "real"])
+_SAME_TENSOR, _ABOUT = frozenset(["data", "T", "mT", "H", "mH", "real"]), ("shape", "dtype", "device", "ndim")
 _CALLABLE = frozenset(["step", "zero_grad", "backward", "eval", "train", "forward", "parameters", "append", "__call__"])
 
 _OF_MODULES = frozenset(
@@ -67,7 +68,8 @@ def get(m: Machine, owner: Value, name: str, node: ast.AST) -> Value:
                 return stored
             if name == "training" and m.store.get(("mode", owner.key)) is not None:
                 return Saved(modes.modes_of(m, owner), ("attr", owner.key, name))
-            return Symbol(("attr", owner.key, name), name, _split(owner, name), owner.traces)
+            traces = owner.traces if name not in _ABOUT else NO_TRACES
+            return Symbol(("attr", owner.key, name), name, _split(owner, name), traces)
         case Module(name=module):
             return names.module_attribute(m, module, name) or m.symbol(name)
         case Imported():
@@ -83,9 +85,7 @@ def get(m: Machine, owner: Value, name: str, node: ast.AST) -> Value:
                 return Tensor("other", None, owner.split, owner.traces)
             if name == "requires_grad" and owner.traces and all(t.grad.kind == "off" for t in live(owner.traces)):
                 return FALSE
-            return m.symbol(name) if name in ("shape", "dtype", "device", "ndim", "grad") else Method(owner, name)
-        case Class(info=info) | Function(info=info) if name == "__name__":
-            return Const(info.qualname.rpartition(".")[2])
+            return m.symbol(name) if name in (*_ABOUT, "grad") else Method(owner, name)
         case Class(info=info):
             return _of_class(m, owner, info, name)
         case Super(bound=bound, after=after):

@@ -12,6 +12,7 @@ from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import ClassInfo, FunctionInfo
 from mlcheck.lint.python import attributes
 from mlcheck.lint.pytorch import gradients, modes, schedulers
+from mlcheck.lint.touched import Touched
 from mlcheck.lint.values import Args, Const, Function, Kwargs, Object, Symbol, Table, Tuple, Value
 
 _ENUMERATIONS = frozenset(["enum.Enum", "enum.StrEnum", "enum.IntEnum"])
@@ -107,7 +108,7 @@ def ready(m: Machine, made: Object) -> None:
         return
     frames, loops, touched, moment, grad = m.frames, m.loops, m.touched, m.moment, m.grad
     bottom = Frame(pending.init.module, m.program.name_of(pending.init.module), Sink(m.store.mark()), m.fresh())
-    m.frames, m.loops, m.touched, m.moment = [*frames[:1], bottom], [], set(), (pending.when, pending.stamp)
+    m.frames, m.loops, m.touched, m.moment = [*frames[:1], bottom], [], Touched(), (pending.when, pending.stamp)
     m.inside_module += 1
     m.building += 1
     try:

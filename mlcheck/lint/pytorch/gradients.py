@@ -104,9 +104,10 @@ def backward(m: Machine, node: ast.AST, loss: Value, others: tuple[Value, ...] =
     m.store.set(("trained at",), m.fresh())
     left_out.unheld(m, fact)
     reach = {key: reaches(m, key, traces, len(optimizers)) for key in optimizers}
-    recorded = frozenset(trace for trace in traces if trace.grad.kind != "off" and not trace.frozen) or traces
+    recorded = frozenset(trace for trace in traces if trace.grad.kind != "off" and not trace.frozen)
+    reached = reach if not recorded else {key: reaches(m, key, recorded, len(reach), True) for key in reach}
     m.store.set(("behind", place), known)
-    fact.reached = {key for key, how in reach.items() if how == reaches(m, key, recorded, len(reach)) == "yes"}
+    fact.reached = {key for key, how in reach.items() if how == reached[key] == "yes"}
     mixing.mixed(m, fact)
     for key, how in reach.items():
         if how == "yes" and key in m.facts.training.optimizers:
@@ -122,11 +123,12 @@ def asked(m: Machine, traces: Traces) -> None:
         m.loops[-1].trains = True
 
 
-def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int) -> str:
+def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int, moved: bool = False) -> str:
     """Whether a backward through these forwards reaches this optimizer: yes, no, maybe, unseen, or wrapped.
 
     Unseen: the loss may come from code that is not known. Wrapped: an unknown module, which by its name has the
     optimizer's own inside. Lightning's `toggle_optimizer` switches off gradients of what only other optimizers hold.
+    `moved`: a module that only ran frozen inside another one does not count.
     """
     owned = m.store.get(("owns", key)) or frozenset()
     toggled = m.store.get(("toggled",))
@@ -136,8 +138,8 @@ def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int) 
     either = holding.possible_owners(m, chosen) if chosen is not None else frozenset()
     if not (owned or either) or not traces:
         return "yes" if rivals == 1 else "unseen" if owned else "maybe"
-    touched: set[Hashable] = set().union(*(forward.touched for forward in traces))
-    around = touched if not owned.isdisjoint(touched) else _with_ancestors(m, touched)
+    touched = set[Hashable]().union(*(f.touched - f.touched.still if moved else f.touched for f in traces))
+    around = touched if not owned.isdisjoint(touched) else {each for key in touched for each in modes.ancestors(m, key)}
     if not owned.isdisjoint(around) or (either and either <= around):
         return "yes"
     if either:
@@ -151,10 +153,6 @@ def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int) 
     if any(holding.hands_on(m, trace.module, owned) for trace in traces):
         return "unseen"
     return "no" if graph.UNSEEN not in traces and called.isdisjoint(wholes) and not nameless else "unseen"
-
-
-def _with_ancestors(m: Machine, modules: set[Hashable]) -> set[Hashable]:
-    return {outer for inner in modules for outer in modes.ancestors(m, inner)}
 
 
 def zero(m: Machine, node: ast.AST, optimizer: Value) -> None:

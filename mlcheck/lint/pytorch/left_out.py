@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Hashable, Iterator
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Backward, Forward
 from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.program import ClassInfo
 from mlcheck.lint.pytorch import holding, modes
 from mlcheck.lint.pytorch.graph_layers import has_weights
 from mlcheck.lint.training import Unheld
-from mlcheck.lint.values import Object, Tuple, Value, owner_key
+from mlcheck.lint.values import Const, Object, Tuple, Value, owner_key
 
 _MADE_ELSEWHERE = ("pretrained", "load(", "torchvision", "timm", "hub")
 _SETS_WEIGHTS = ("load_state_dict", "requires_grad", "no_grad")
@@ -124,12 +126,24 @@ def _learns(m: Machine, forward: Forward) -> bool:
         return False
     if m.store.get(("copied", module.id)):
         return False
-    return holding.has_parameters(m, module) or (module.cls is not None and _makes_layers(module.cls))
+    return holding.has_parameters(m, module) or (module.cls is not None and _makes_layers(m, module, module.cls))
 
 
-def _makes_layers(cls: ClassInfo) -> bool:
-    """Whether it makes layers with weights of its own, be it in loops that nobody counts: `layers += [Conv2d(...)]`."""
-    return any(_LAYER.search(info.module.text_of(info.node)) for info in cls.mro)
+def _makes_layers(m: Machine, module: Object, cls: ClassInfo) -> bool:
+    """Whether it makes layers with weights of its own, be it in loops that nobody counts: `layers += [Conv2d(...)]`.
+
+    Not where it makes them under a switch that is off: `if self.learnable: ...`.
+    """
+    for info in cls.mro:
+        text = info.module.text_of(info.node)
+        for node in walk(info.node) if _LAYER.search(text) else ():
+            if isinstance(node, ast.If) and isinstance(node.test, ast.Attribute):
+                switch = m.store.get(("a", module.id, node.test.attr))
+                for line in node.body if isinstance(switch, Const) and not switch.value else ():
+                    text = text.replace(info.module.text_of(line), "")
+        if _LAYER.search(text):
+            return True
+    return False
 
 
 def _plain(m: Machine, module: Value, depth: int = 6) -> bool:

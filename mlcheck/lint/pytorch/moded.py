@@ -9,7 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.program import ClassInfo, FunctionInfo
-from mlcheck.lint.pytorch.modes import MODULE_BASES, SEGMENTERS, children, is_module
+from mlcheck.lint.pytorch.modes import MODULE_BASES, SEGMENTERS, children, is_module, modes_of
 from mlcheck.lint.values import Const, Object, Symbol, Tuple, Value
 
 _MODED = ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "BatchNorm", "SyncBatchNorm", "RReLU", "LazyBatchNorm")
@@ -67,10 +67,20 @@ def moded(m: Machine, value: Value, depth: int = 8) -> str:
             return own
     held = children(m, value) if value.cls is None else _parts(m, value, value.cls)
     if held is not None:
-        return _together(m, {own}, held, depth)
+        return _together(m, {own}, [part for part in held if not _is_put_in_eval(m, value, part)], depth)
     items = m.store.get(("items", value.id))
     some = items.items if isinstance(items, Tuple) else ()
     return _together(m, {own} if some else {"unknown"}, some, depth)  # what a loop adds is of the kinds that are seen
+
+
+def _is_put_in_eval(m: Machine, whole: Object, part: Value) -> bool:
+    """`self.body.eval()` in a method of a model that stays in train mode itself: that part goes by its own mode."""
+    if whole.cls is None or not is_module(part) or {mode.kind for mode in modes_of(m, whole)} != {"train"}:
+        return False
+    own = [f"{info.qualname}." for info in whole.cls.mro]
+    places = [mode.place for mode in modes_of(m, part) if mode.kind == "eval"]
+    said = [place is not None and place.symbol.startswith(tuple(own)) for place in places]
+    return bool(said) and all(said) and len(said) == len(modes_of(m, part))
 
 
 def _parts(m: Machine, value: Object, cls: ClassInfo) -> list[Value]:

@@ -16,6 +16,7 @@ from mlcheck.lint.pytorch import endings, frameworks, graph, heads, holding, los
 from mlcheck.lint.shapes import recording, sequences
 from mlcheck.lint.shapes import rules as shape_rules
 from mlcheck.lint.sites.layers.hooks import hooked
+from mlcheck.lint.touched import Touched
 from mlcheck.lint.values import (
     Args,
     Cut,
@@ -52,7 +53,7 @@ def call_module(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: as
     if module.cls is None and losses.is_loss(module.type):
         return losses.call(m, module.type, args, kwargs, node, module)
     key = owner_key(module)
-    m.touched.add(key)
+    m.touched.call(key, m.grad.kind == "off" or modes.is_frozen(m, module))
     if m.inside_module or (_holds_loss(module) and not holding.has_own_parameter(m, module)):
         return _forward(m, module, args, kwargs, node)
     return within(m, module, lambda: _forward(m, module, args, kwargs, node), args, kwargs, node)
@@ -111,12 +112,11 @@ def call_unknown(m: Machine, module: Symbol, args: Args, kwargs: Kwargs, node: a
     values = [*args, *kwargs.values()]
     result: Value = Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
     if m.inside_module:
-        m.touched.add(module.key)
+        m.touched.call(module.key, m.grad.kind == "off" or modes.is_frozen(m, module))
         pretrained.used(m, module, m.touched)
         return result
     m.store.set(("owner", module.key), True)
-    forward = record(m, module, args, kwargs, node)
-    made = traced(m, result, forward)
+    made = traced(m, result, forward := record(m, module, args, kwargs, node))
     if isinstance(made, Symbol):
         m.store.set(("output", made.key), forward)
     return made
@@ -141,7 +141,7 @@ def record(m: Machine, module: Value, args: Args, kwargs: Kwargs, node: ast.AST)
         moded=moded.moded(m, module),
         frozen=modes.is_frozen(m, module),
         restored=any(m.store.get(("restored", outer)) for outer in modes.ancestors(m, key)),
-        touched={key},
+        touched=Touched([key]),
         half=precision.half_of(m, key),
         fed=traces_of(*values),
         chained=_chained(values) if m.loops else frozenset(),

@@ -18,6 +18,8 @@ _HOOKS = (
     *("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook", "register_backward_hook"),
     *("register_hook", "register_post_accumulate_grad_hook", "register_full_backward_pre_hook"),
 )
+_SHARED = ("device", "dtype", "training")
+"""What the last one has, the others have as well: `layer.weight.to(layer.device)`."""
 _LISTED = pattern(r"lambda\b[\s\S]{0,200}?\sfor\s")
 
 
@@ -95,9 +97,12 @@ def _reads(file: File, closure: Closure, names: set[str], context: Context) -> I
     """The first read of a variable of the loop that is neither a parameter of the function nor set in it."""
     own = {arg.arg for arg in walk(closure.args) if isinstance(arg, ast.arg)}
     body = closure.body if isinstance(closure.body, list) else [closure.body]
+    shared = {n.value for line in body for n in walk(line) if isinstance(n, ast.Attribute) and n.attr in _SHARED}
     for line in body:
         for node in walk(line):
             if isinstance(node, ast.Name) and node.id in names - own and isinstance(node.ctx, ast.Load):
+                if node in shared:
+                    continue
                 if not any(stores(each, node.id) for each in body):
                     yield Late(file, node, context, node.id, closure)
                     return

@@ -83,7 +83,19 @@ def _found(lines: Lines, call: ast.Call, picked: dict[str, ast.Subscript]) -> as
         if isinstance(target, ast.Name)
     ]
     backward = any(node.attr == "backward" and last_name(node.value) in names for node in lines.all(ast.Attribute))
-    return held if backward and not _is_masked(lines, scores) else None
+    return held if backward and not _is_masked(lines, scores) and not _is_picked_of(lines, names) else None
+
+
+def _is_picked_of(lines: Lines, losses: list[str]) -> bool:
+    """`loss[train_mask].mean()` and `(loss * mask).sum()`: one loss a node, and only some of them count."""
+    weighed = (
+        side
+        for node in lines.all(ast.BinOp)
+        if isinstance(node.op, ast.Mult) and not isinstance(node.left, ast.Constant)
+        for side in ((node.left, node.right) if not isinstance(node.right, ast.Constant) else ())
+    )
+    picked = (node.value for node in lines.all(ast.Subscript))
+    return any(isinstance(each, ast.Name) and each.id in losses for each in (*picked, *weighed))
 
 
 def _comes_in_batches(lines: Lines, labels: ast.expr) -> bool:

@@ -49,7 +49,7 @@ def is_registered(cls: Class, name: str) -> bool:
                 last = last_name(call.func)
                 given = [arg.value if isinstance(arg, ast.Starred) else arg for arg in call.args]
                 given += [] if last in ("list", "tuple") else [_values_of(arg) for arg in given]
-                given += [arg.value for arg in call.args if isinstance(arg, ast.Subscript) and last in _HOLD]
+                given += [arg.value for arg in given if isinstance(arg, ast.Subscript) and last in _HOLD]
                 if last not in READS and any(isinstance(a, ast.Attribute) and a.attr == name for a in given):
                     return True
                 if last in _HOLD and any(_made_of(base, call, arg, name) for arg in call.args):

@@ -51,13 +51,20 @@ def _divisions(call: Call) -> Iterator[_Division]:
     """What the loss of a backward pass was divided by, on its way there."""
     loss = _loss_of(call)
     for origin in origins(call.file, loss, call.context) if loss is not None else ():
-        for part in _factors(origin.node):
+        for part in _factors(origin.node) if not _is_below(origin, call) else ():
             if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Div):
                 place, by = origin.file.place(part, origin.context), origin._replace(node=part.right)
                 yield from (_Division(place, each) for each in _behind(by))
     for line in _shrinking(call, loss):
         place, by = call.file.place(line, call.context), Origin(call.file, line.value, call.context)
         yield from (_Division(place, each) for each in _behind(by))
+
+
+def _is_below(origin: Origin, call: Call) -> bool:
+    """Whether it comes after the backward pass in the turn of its loop, as what is reported of the batches so far."""
+    function = call.function.node if call.function is not None else None
+    beside = origin.file is call.file and any(outer.node is function for outer in origin.context.outwards())
+    return beside and getattr(origin.node, "lineno", 0) > call.node.lineno
 
 
 def _behind(by: Origin) -> list[Origin]:
