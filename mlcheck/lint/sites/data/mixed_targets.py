@@ -131,10 +131,10 @@ def _crossed(file: File, node: ast.AST, context: Context, mixed: list[tuple[File
 
 
 def _target(term: ast.expr) -> ast.expr | None:
-    """`y` of `criterion(out, y)`."""
+    """`y` of `criterion(out, y)`, and `y[order]`."""
     call = before_methods(term, ("mean", "sum"))
     given = call.args if isinstance(call, ast.Call) and not call.keywords else []
-    return given[1] if len(given) == 2 and isinstance(given[1], ast.Name) else None
+    return given[1] if len(given) == 2 else None
 
 
 def _partners(found: list[Origin]) -> Partners | None:
