@@ -47,6 +47,7 @@ ONLY_THE_NAME_TELLS |= {("copied-line-unchanged", "total += loss_fn(inner, outpu
 ONLY_THE_NAME_TELLS |= {("loss-term-without-gradient", "found = F.one_hot(logits.argmax(1), num_classes).permute(")}
 # A field of what the library hands back, and an argument that it takes, which have that name alone.
 ONLY_THE_NAME_TELLS |= {("accumulation-not-averaged", "answers.loss.backward()  # error")}
+ONLY_THE_NAME_TELLS |= {("ignored-labels-counted", 'model(input_ids=batch["input_ids"]).logits.argmax(dim=-1)')}
 ONLY_THE_NAME_TELLS |= {("softmax-twice", "torch.distributions.Categorical(logits=policy(state))")}
 # What a rule reads off the names themselves: what is swapped, what is timed, what a training step hands back, and
 # notes about what is averaged or differentiated.

@@ -10,15 +10,7 @@ from mlcheck.lint.sites.layers.mask_meanings import OPPOSITE
 from mlcheck.lint.sites.layers.masks_left_out import left_out_masks, unread_masks
 
 LOOKS_AT = "attention"
-WORDS = (
-    "Transformer",
-    "MultiheadAttention",
-    "scaled_dot_product_attention",
-    "_mask",
-    "masked_fill",
-    "where",
-    "softmax",
-)
+WORDS = ("Transformer", "MultiheadAttention", "scaled_dot_product", "_mask", "masked_fill", "where", "softmax")
 _WHAT = {
     "past": "the places up to each one",
     "future": "the places after each one",

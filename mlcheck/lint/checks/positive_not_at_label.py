@@ -7,7 +7,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.layers.positive_places import misplaced_positives
 
 LOOKS_AT = "positive beside its negatives"
-WORDS = ("cat(", "concat(", "hstack(")
+WORDS = ("cat(", "hstack(")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -36,7 +36,7 @@ class Misplaced(NamedTuple):
 
 def misplaced_positives(sites: Sites) -> Iterator[Misplaced]:
     """`cross_entropy(torch.cat([negatives, positive], 1), zeros)`: class 0 is the first negative."""
-    for file in sites.mentioning(["cat(", "concat(", "hstack("]) if sites.uses_torch else ():
+    for file in sites.mentioning(["cat(", "hstack("]) if sites.uses_torch else ():
         for call in _losses(file):
             scores, where = _scores(call.file, call.node.args[0], call.context)
             parts = _joined(file, scores, where)
