@@ -20,6 +20,17 @@ _PLAIN = frozenset(["sigmoid", "softmax", "detach", "cpu", "float", "exp", "log_
 _DENSE = ("segmentation_models_pytorch.", "torchvision.models.segmentation.", "monai.networks.nets.UNet")
 _JOINS = ("stack", "cat", "mean", "sum", "concatenate")
 _MANY = 12
+_POOLS = (
+    "Linear(",
+    "AdaptiveAvgPool",
+    "AdaptiveMaxPool",
+    "adaptive_",
+    "Flatten",
+    "flatten(",
+    ".mean(",
+    ".amax(",
+    ".sum(",
+)
 _UPSCALES = ("ConvTranspose2d", "ConvTranspose3d", "interpolate(", "nn.Upsample", "PixelShuffle")
 
 
@@ -115,11 +126,11 @@ def _is_dense(lines: Lines, network: ast.expr) -> bool:
 
 
 def _text(cls: Class) -> str:
-    """The text of a class and of those that it is made of; nothing where one of them has a linear layer."""
+    """The text of a class and of those that it is made of; nothing where one of them may pool the picture."""
     found = list(cls.line)
     for each in found:
         calls = (node for node in walk(each.node) if isinstance(node, ast.Call))
         made = (each.file.resolve(call.func, each.defined.inner) for call in calls)
         found += [kind for kind in dict.fromkeys(made) if isinstance(kind, Class) and kind not in found][:_MANY]
     text = "".join(each.text for each in found)
-    return "" if "Linear(" in text else text
+    return "" if any(word in text for word in _POOLS) else text

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.nodes import last_name
-from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
-from mlcheck.lint.sites.layers.initialising import FILLS, kinds_told_apart
+from mlcheck.lint.sites.layers.initialising import FILLS, kinds_named, kinds_told_apart
 from mlcheck.lint.sites.layers.modules import CONTAINERS, flat, holds_parameters
 from mlcheck.lint.sites.model import OPEN, Call, Function
 from mlcheck.lint.sites.origins import Origin, origins
@@ -48,7 +47,7 @@ def lost_fills(sites: Sites) -> Iterator[LostFill]:
             applied = file.resolve(given, call.context) if given not in (None, OPEN) else None
             if isinstance(applied, Function) and _fills_weights(applied) and not _is_undone(call):
                 norms = _norms(call, call.owner)
-                if norms and _has_any(norms, kinds_told_apart(applied)):
+                if norms and _has_any(norms, kinds_told_apart(applied) | kinds_named(applied)):
                     yield LostFill(call, norms[0])
 
 
@@ -85,7 +84,7 @@ def _norms_of(made: Origin) -> list[Origin] | None:
         call = Call(made.file, made.node, made.context) if isinstance(made.node, ast.Call) else None
         return [made] if call is not None and call.constant("name", 1, "weight") == "weight" else None
     if made.name not in CONTAINERS or not isinstance(made.node, ast.Call):
-        return [] if _is_without_weights(made.file, made) else None
+        return [] if _is_without_weights(made) else None
     found: list[Origin] = []
     for part in flat(made.node.args):
         norms = _norms_of(Origin(made.file, part, made.context)) if not isinstance(part, ast.Starred) else None
@@ -95,8 +94,8 @@ def _norms_of(made: Origin) -> list[Origin] | None:
     return found
 
 
-def _is_without_weights(file: File, made: Origin) -> bool:
-    return made.name.startswith("torch.nn.") and not holds_parameters(file, made.node, made.context)
+def _is_without_weights(made: Origin) -> bool:
+    return made.name.startswith("torch.nn.") and not holds_parameters(made.file, made.node, made.context)
 
 
 def _put_in(call: Call, container: ast.expr | None) -> list[Origin]:
@@ -118,7 +117,7 @@ def _fills_weights(function: Function) -> bool:
 
 
 def _has_any(norms: list[Origin], kinds: set[str]) -> bool:
-    """Whether what is normalised may be a layer of one of the kinds."""
+    """Whether what is normalised may be a layer of one of the kinds, which may be parts of names."""
     layers = [norm.node.args[0] for norm in norms if isinstance(norm.node, ast.Call) and norm.node.args]
     names = {last_name(layer.func) if isinstance(layer, ast.Call) else "" for layer in layers}
-    return not kinds or not names.isdisjoint(kinds)
+    return not kinds or any(kind in name for kind in kinds for name in names)

@@ -48,6 +48,15 @@ def kinds_told_apart(function: Function) -> set[str]:
     return found
 
 
+def kinds_named(function: Function) -> set[str]:
+    """`Conv` of `name.find("Conv") != -1` and of `"Conv" in name`, in what goes by the names of classes."""
+    if "__name__" not in function.text:
+        return set()
+    return {
+        node.value for node in function.all(ast.Constant) if isinstance(node.value, str) and node.value[:1].isupper()
+    }
+
+
 def has_any(cls: Class, made: ast.expr, kinds: set[str]) -> bool:
     """Whether what is made is, or may hold, a layer of one of the kinds."""
     if not kinds:

@@ -40,15 +40,15 @@ def misplaced_positives(sites: Sites) -> Iterator[Misplaced]:
         for call in _losses(file):
             scores, where = _scores(call.file, call.node.args[0], call.context)
             parts = _joined(file, scores, where)
-            if len(parts) == 2 and _is_zero(file, call.node.args[1], call.context):
-                if _is_of_all(file, parts[0], where) and _is_of_pairs(file, parts[1], where):
-                    yield Misplaced(call, file.place(scores, where))
+            if len(parts) == 2 and _is_of_all(file, parts[0], where) and _is_of_pairs(file, parts[1], where):
+                yield Misplaced(call, file.place(scores, where))
 
 
 def _losses(file: File) -> Iterator[Call]:
+    """The class losses that are told that the answer is class 0."""
     for calls in file.walk.calls.values() if "ross" in file.text else ():
         for node, context in calls:
-            if len(node.args) == 2:
+            if len(node.args) == 2 and _is_zero(file, node.args[1], context):
                 called = file.called(node, context)
                 made = origins(file, node.func, context) if not called else []
                 if called == _FUNCTION or (made and all(each.name == _LAYER for each in made)):

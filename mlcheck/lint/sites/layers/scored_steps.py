@@ -33,14 +33,16 @@ def has_steps(call: Call) -> bool:
 def _has_steps(file: File, node: ast.expr, context: Context, depth: int) -> bool:
     if depth <= 0:
         return False
-    if outputs(file, node, context) is not None:
-        return True
+    made = outputs(file, node, context)
+    if made is not None:
+        return made.batch_first is True  # else it may be one sentence by itself: (steps, classes)
     node, context = source(file, node, context)
     if not isinstance(node, ast.Call) or not node.args:
         return False
     layer = _layer(file, node, context)
     if layer in _SEQUENCES:
-        return True
+        cls = file.class_around(context)
+        return cls is not None and "batch_first=True" in cls.text
     stepwise = layer in _STEPWISE or (last_name(node.func) in _FUNCTIONS and file.called(node, context) != "")
     return stepwise and _has_steps(file, node.args[0], context, depth - 1)
 

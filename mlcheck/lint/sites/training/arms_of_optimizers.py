@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import returns
@@ -25,7 +26,8 @@ def left_by_one_arm(sites: Sites) -> Iterator[Finding]:
         sorted_ = lists_sorted(function) if len(calls) > 1 and _are_one(function, calls) else frozenset()
         held = [(call, _names_in(call) & sorted_) for call in calls] if len(sorted_) > 1 else []
         for call, names in held:
-            whole = next((other for other, more in held if names and names < more), None)
+            larger = (other for other, more in held if names and names < more)
+            whole = next((other for other in larger if _is_choice_of_kind(call, other)), None)
             if whole is not None:
                 left = min(_names_in(whole) & sorted_ - names)
                 yield Finding(
@@ -43,6 +45,14 @@ def _are_one(function: Function, calls: list[Call]) -> bool:
         return True
     names = [call.file.names_given(call.node) for call in calls]
     return all(len(each) == 1 and each == names[0] for each in names)
+
+
+def _is_choice_of_kind(one: Call, other: Call) -> bool:
+    """`if kind == "sgd"`: of two optimizers, not of what is to be trained, as `if freeze` is."""
+    kinds = {call.name.rpartition(".")[2].lower() for call in (one, other)}
+    tests = [part for call in (one, other) for test in conditions(call.context) for part in walk(test)]
+    words = {part.value.lower() for part in tests if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+    return len(kinds) == 2 and any(word and word in kind for word in words for kind in kinds)
 
 
 def _names_in(call: Call) -> set[str]:

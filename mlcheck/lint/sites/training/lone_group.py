@@ -64,12 +64,21 @@ def _first_groups(file: File) -> Iterator[tuple[ast.Subscript, ast.expr, Context
 
 
 def _groups(made: Origin) -> int:
-    """How many groups an optimizer is made with; 0 where that is not written out."""
+    """How many groups an optimizer is made with; 0 where that is not written out.
+
+    And where each of the others has a rate of its own, which may be meant to stay.
+    """
     if not isinstance(made.node, ast.Call) or not canonical(made.name).startswith("torch.optim."):
         return 0
     given = Call(made.file, made.node, made.context).argument("params", 0)
     if given is None or given is OPEN:
         return 0
     listed, _ = made.file.value(given, made.context)
-    dictionaries = isinstance(listed, ast.List | ast.Tuple) and all(isinstance(each, ast.Dict) for each in listed.elts)
-    return len(listed.elts) if isinstance(listed, ast.List | ast.Tuple) and dictionaries else 0
+    groups = listed.elts if isinstance(listed, ast.List | ast.Tuple) else []
+    if not all(isinstance(each, ast.Dict) and None not in each.keys for each in groups):
+        return 0
+    return len(groups) if any("'lr'" not in map(ast.unparse, _keys(each)) for each in groups[1:]) else 0
+
+
+def _keys(group: ast.expr) -> list[ast.expr]:
+    return [key for key in group.keys if key is not None] if isinstance(group, ast.Dict) else []
