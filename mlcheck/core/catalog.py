@@ -166,5 +166,6 @@ def _pages(folder: str | Path) -> dict[str, str]:
     with os.scandir(folder) as stages:
         names = sorted(stage.path for stage in stages if stage.is_dir())
     for stage in names:
-        found.update({name[:-3]: os.path.join(stage, name) for name in os.listdir(stage) if name.endswith(".md")})
+        with os.scandir(stage) as pages:
+            found.update({page.name[:-3]: page.path for page in pages if page.name.endswith(".md")})
     return found

@@ -122,9 +122,16 @@ class Sites:
             self._resolved[last] = [
                 call for file in self.calling(known_as) for call in file.calls(*known_as) if is_of_library(call)
             ]
-            looked_up = (*self.once(of_partials), *self.once(of_tables), *self.once(of_attributes))
-            self._resolved[last] += [call for call in looked_up if call.name.rpartition(".")[2] == last]
+            self._resolved[last] += self._standing_in.get(last, ())
         return self._resolved[last]
+
+    @cached_property
+    def _standing_in(self) -> dict[str, list[Call]]:
+        """Calls of what a partial, a table or an attribute stands for, by the last name of it."""
+        found: dict[str, list[Call]] = {}
+        for call in (*of_partials(self), *of_tables(self), *of_attributes(self)):
+            found.setdefault(call.name.rpartition(".")[2], []).append(call)
+        return found
 
     def calling(self, lasts: Collection[str], tests: bool = False) -> list[File]:
         """The files that call something of one of these names, in a stable order; test files where asked for."""

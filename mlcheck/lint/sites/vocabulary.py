@@ -29,14 +29,14 @@ class Vocabulary:
         return self._asked[wanted]
 
     def _found(self, wanted: str) -> int:
-        parts = _WORD.findall(wanted)
+        if wanted.isidentifier():
+            return self._with_part(wanted)
         texts = (1 << len(self._texts)) - 1
-        for part in parts:
+        for part in _WORD.findall(wanted):
             texts &= self._with_part(part)
-        if parts != [wanted]:
-            for number in self.numbers(texts):
-                if wanted not in self._texts[number]:
-                    texts ^= 1 << number
+        for number in self.numbers(texts):
+            if wanted not in self._texts[number]:
+                texts ^= 1 << number
         return texts
 
     def _with_part(self, part: str) -> int:

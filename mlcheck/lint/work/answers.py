@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from mlcheck.core.catalog import Catalog
-from mlcheck.core.dataclasses import dataclass, field, replace
+from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.core.finding import Finding
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome, Severity, Stage
 from mlcheck.core.plural import plural
 from mlcheck.core.report import Result
+
+_FILE = "Python file"
 
 
 class Asked(NamedTuple):
@@ -42,30 +44,33 @@ class Answers:
     def result(self, check: Asked, catalog: Catalog) -> Result:
         """What the rule came to. Its page is not parsed."""
         heading = catalog.heading(check.rule)
-        thing = check.looks_at or "Python file"
-        result = Result(
+        findings = tuple(sorted(self.findings.get(check.rule, ()), key=lambda finding: finding.location))
+        looked_at = self.seen.get(check.looks_at, 0) if check.looks_at else self.files
+        outcome, summary, reason, traceback = Outcome.PASS, "", "", ""
+        severity = Severity(heading.severity)
+        if failures := self.failures.get(check.rule):
+            outcome, (reason, traceback) = Outcome.ERROR, failures[0]
+        elif findings:
+            outcome = SEVERITY_OUTCOME[severity]
+            summary = f"{plural(len(findings), 'finding')} in {plural(self.files, 'file')}"
+        elif known := self.known.get(check.rule):
+            summary = f"nothing new; {plural(known, 'finding')} known in the baseline"
+        elif looked_at:
+            summary = f"nothing found in {plural(looked_at, check.looks_at or _FILE)}"
+        else:
+            outcome = Outcome.SKIP
+            reason = f"no {check.looks_at or _FILE} in {'this folder' if self.subject == '.' else self.subject}"
+        return Result(
             rule=check.rule,
             title=heading.title,
             stage=Stage(heading.stage),
-            severity=Severity(heading.severity),
+            severity=severity,
             by=By.LINT,
-            outcome=Outcome.PASS,
-            findings=tuple(sorted(self.findings.get(check.rule, ()), key=lambda finding: finding.location)),
-            looked_at=self.seen.get(check.looks_at, 0) if check.looks_at else self.files,
+            outcome=outcome,
+            summary=summary,
+            reason=reason,
+            findings=findings,
+            looked_at=looked_at,
+            traceback=traceback,
+            explains=catalog.explains(check.rule) if findings else (),
         )
-        if failures := self.failures.get(check.rule):
-            first = failures[0]
-            return replace(result, outcome=Outcome.ERROR, reason=first.reason, traceback=first.traceback)
-        if result.findings:
-            return replace(
-                result,
-                outcome=SEVERITY_OUTCOME[result.severity],
-                summary=f"{plural(len(result.findings), 'finding')} in {plural(self.files, 'file')}",
-                explains=catalog.explains(check.rule),
-            )
-        if known := self.known.get(check.rule):
-            return replace(result, summary=f"nothing new; {plural(known, 'finding')} known in the baseline")
-        if not result.looked_at:
-            where = "this folder" if self.subject == "." else self.subject
-            return replace(result, outcome=Outcome.SKIP, reason=f"no {thing} in {where}")
-        return replace(result, summary=f"nothing found in {plural(result.looked_at, thing)}")
