@@ -154,6 +154,12 @@ def test_a_square_of_rows_is_a_graph_only_where_a_row_less_does_not_do() -> None
     assert beside_a_square(graph=False, mixed=True).outcome is Outcome.FAIL
 
 
+def test_the_rows_of_a_model_that_holds_a_graph_of_them_are_its_nodes() -> None:
+    links = (torch.rand(32, 32, generator=torch.Generator().manual_seed(2)) < 0.2).float() + torch.eye(32)
+    model = Function(lambda layers, x: links @ layers["net"](x), net=mlp())
+    says(ask("batch-mixing", trial_of(model, classes(8, size=32), cross_entropy)), Outcome.INCONCLUSIVE, "one graph")
+
+
 def test_rows_that_mix_where_the_first_is_nothing() -> None:
     """After the transposition row 0 is what unit 0 says of every sample, and that unit is dead."""
 

@@ -101,13 +101,17 @@ class BatchIndependence:
                 where = _where_place_counts(call, trial) if displaced else ""
                 return cls(call.name, call.rows, 0.0, None, None, where, displaced)
             if not stacks_samples(trial, call):
-                _refuse_time(call)
+                _refuse_other_rows(call)
             exact = _exact_deviation(call)
             return cls(call.name, call.rows, gap, exact, _poisoned(call), _where_rows_meet(call, trial))
 
 
-def _refuse_time(call: CapturedCall) -> None:
-    """Where nothing says that the first dimension counts samples, it may be time."""
+def _refuse_other_rows(call: CapturedCall) -> None:
+    """Where nothing says that the first dimension counts samples, it may be time, or the nodes of one graph."""
+    if _cannot_be_fewer(call):
+        raise inconclusive(
+            "the model takes as many rows as it was given and not one less: they may be the nodes of one graph"
+        )
     if _other_axis_is_independent(call):
         raise inconclusive(
             "rows along the second dimension are independent and along the first are not: the model "
@@ -135,6 +139,11 @@ def _holds_relations(call: CapturedCall) -> bool:
     tensors = [tensor for _, tensor in leaves((call.args, call.kwargs))]
     if len(tensors) < 2 or all(tuple(tensor.shape) != (call.rows, call.rows) for tensor in tensors):
         return False
+    return _cannot_be_fewer(call)
+
+
+def _cannot_be_fewer(call: CapturedCall) -> bool:
+    """Whether the model fails, or answers for other than the rest, when it is given one row less."""
     fewer = map_tensors((call.args, call.kwargs), lambda t: t[:-1] if t.ndim and len(t) == call.rows else t)
     try:
         return not any(tensor.ndim and len(tensor) == call.rows - 1 for tensor in call.replay(fewer))
