@@ -23,6 +23,7 @@ from mlcheck.probe.measure.model.exchanges import (
 )
 from mlcheck.probe.measure.model.joined_samples import SAMPLES, deviation_when_joined
 from mlcheck.probe.measure.model.model_calls import CapturedCall, capture
+from mlcheck.probe.measure.model.nodes import cannot_be_fewer, holds_relations
 from mlcheck.probe.measure.model.noise import NoNoise
 from mlcheck.probe.measure.model.remembered import Remembered, held
 from mlcheck.probe.measure.model.stacked import stacks_samples
@@ -73,7 +74,7 @@ class BatchIndependence:
         if call.rows < 3:
             raise NotMeasured(f"the batch has {plural(call.rows, 'row')}: there are too few neighbours to exchange")
         with exclusively_evaluating(iter(trial.models.values())), ExitStack() as stack:
-            if _holds_relations(call):
+            if holds_relations(call):
                 raise inconclusive(
                     "an input has a number for every pair of rows, as an adjacency matrix has: "
                     "rows may be nodes of a graph"
@@ -108,7 +109,7 @@ class BatchIndependence:
 
 def _refuse_other_rows(call: CapturedCall) -> None:
     """Where nothing says that the first dimension counts samples, it may be time, or the nodes of one graph."""
-    if _cannot_be_fewer(call):
+    if cannot_be_fewer(call):
         raise inconclusive(
             "the model takes as many rows as it was given and not one less: they may be the nodes of one graph"
         )
@@ -129,26 +130,6 @@ def _refuse_other_rows(call: CapturedCall) -> None:
         raise inconclusive(
             "a recurrent layer takes (time, batch, features) and gets a batch of one: the rows may be its time steps"
         )
-
-
-def _holds_relations(call: CapturedCall) -> bool:
-    """Whether, beside the rows themselves, there is a matrix of rows by rows, without which they cannot be fewer.
-
-    Sequences or features may be as many as the samples by chance: then a batch of one sample less is a batch as well.
-    """
-    tensors = [tensor for _, tensor in leaves((call.args, call.kwargs))]
-    if len(tensors) < 2 or all(tuple(tensor.shape) != (call.rows, call.rows) for tensor in tensors):
-        return False
-    return _cannot_be_fewer(call)
-
-
-def _cannot_be_fewer(call: CapturedCall) -> bool:
-    """Whether the model fails, or answers for other than the rest, when it is given one row less."""
-    fewer = map_tensors((call.args, call.kwargs), lambda t: t[:-1] if t.ndim and len(t) == call.rows else t)
-    try:
-        return not any(tensor.ndim and len(tensor) == call.rows - 1 for tensor in call.replay(fewer))
-    except Exception:
-        return True
 
 
 def _displaced(call: CapturedCall) -> float:
