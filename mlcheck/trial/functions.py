@@ -38,7 +38,7 @@ from mlcheck.trial.config import Hyperparameters
 from mlcheck.trial.construct import arguments_of
 from mlcheck.trial.determined.data import to_device
 from mlcheck.trial.forward import forward, loss_in, pull, whole
-from mlcheck.trial.parts import Checked, article, checked
+from mlcheck.trial.parts import Checked, article, checked, unread_part
 from mlcheck.trial.ranks.over import Dealt, is_wrapped, over_ranks
 from mlcheck.trial.trial import EntryError, EntryOptions, Trial
 
@@ -98,7 +98,7 @@ def assemble(
         owns_loop=parts.train_step is not None,
         entry=place,
         device=device,
-        notices=_notices(entry, supplied),
+        notices=[*_notices(entry, supplied), *(unread_part(name, entry) for name in parts.unread)],
         objects=(returned, parts.train_loader, parts.validation_loader, parts.train_step, parts.evaluate_step),
         loaders={"training": parts.train_loader, "validation": parts.validation_loader},
         progress=steps,

@@ -42,7 +42,7 @@ _EXPECTED = (
 
 @dataclass(frozen=True)
 class Checked:
-    """Parts that fit together, by name; the loaders still to be iterated."""
+    """Parts that fit together, by name; the loaders still to be iterated. `unread` are names that stand for no part."""
 
     models: dict[str, nn.Module]
     optimizers: dict[str, Optimizer]
@@ -52,6 +52,7 @@ class Checked:
     validation_loader: Iterable[Any] | None
     train_step: Callable[[Any], Any] | None
     evaluate_step: Callable[[Any], Any] | None
+    unread: tuple[str, ...] = ()
 
 
 def checked(returned: Any, entry: str) -> Checked:
@@ -70,6 +71,7 @@ def checked(returned: Any, entry: str) -> Checked:
         validation_loader=given.get("validation_loader"),
         train_step=given.get("train_step"),
         evaluate_step=given.get("evaluate_step"),
+        unread=tuple(str(name) for name in returned if name not in _NAMES) if isinstance(returned, Mapping) else (),
     )
     if parts.train_step is None and (len(parts.models) > 1 or len(parts.optimizers) > 1):
         raise EntryError(f"`{entry}` returns several models or optimizers: return a `train_step(batch)` that uses them")
@@ -148,6 +150,10 @@ def _several(value: Any, name: str) -> dict[str, Any]:
     if isinstance(value, list | tuple) and len(value) > 1:
         return {f"{name}{number}": one for number, one in enumerate(value, 1)}
     return {name: value[0] if isinstance(value, list | tuple) and value else value}
+
+
+def unread_part(name: str, entry: str) -> str:
+    return f"`{entry}` returns `{name}`, which is not read: the parts are {', '.join(_NAMES)}"
 
 
 def article(value: Any) -> str:

@@ -87,6 +87,10 @@ def cross_entropy(model: nn.Module, batch: Any) -> Tensor:
     return F.cross_entropy(model(batch[0]), batch[1])
 
 
+def share(predicted: Tensor, truth: Tensor) -> float:
+    return float((predicted == truth).float().mean())
+
+
 def classes(*shape: int, classes: int = 5, batches: int = 4, size: int = 32) -> list[Any]:
     """Batches of random inputs with random labels: something to learn by heart, nothing to learn."""
     generator = torch.Generator().manual_seed(1)

@@ -303,3 +303,19 @@ def test_numbers_of_samples_that_a_loss_looks_up_are_no_labels() -> None:
 
     numbered = TensorDataset(x, torch.arange(400))
     assert ask("labels-unrelated", trial_on(numbered, numbered, loss=recalled)).outcome is not Outcome.WARN
+
+
+@pytest.mark.parametrize(("order", "outcome"), [("shuffled", Outcome.WARN), ("kept", Outcome.PASS)])
+def test_tags_of_other_samples(order: str, outcome: Outcome) -> None:
+    """A yes or no for each of five tags, trained with a binary cross-entropy; in validation they are the samples'."""
+
+    def tagged(data: TensorDataset) -> TensorDataset:
+        return TensorDataset(
+            data.tensors[0], (F.one_hot(data.tensors[1], 5) + F.one_hot(0 * data.tensors[1], 5)).clamp(max=1).float()
+        )
+
+    def loss(model: Any, batch: Any) -> Tensor:
+        return F.binary_cross_entropy_with_logits(model(batch[0]), batch[1])
+
+    training = tagged(shuffled(clusters()) if order == "shuffled" else clusters())
+    says(ask("labels-unrelated", trial_on(training, tagged(clusters(300, seed=2)), loss=loss)), outcome)

@@ -88,7 +88,9 @@ def test_what_is_clipped_before_more_is_added(most: float, clip: Callable[..., o
     assert ("before more is added" in verdict.summary) is (outcome is Outcome.WARN)
 
 
-def test_an_update_in_four_batches_that_are_clipped_each() -> None:
+@pytest.mark.parametrize("ends", [(3,), (3, 4)])
+def test_an_update_in_four_batches_that_are_clipped_each(ends: tuple[int, ...]) -> None:
+    """An epoch of five batches ends in an update of one."""
     trial = clipping()
     (model,), (optimizer,) = trial.models.values(), trial.optimizers.values()
 
@@ -96,7 +98,7 @@ def test_an_update_in_four_batches_that_are_clipped_each() -> None:
         loss = cross_entropy(model, batch) / 4
         loss.backward()
         clip_grad_norm_(model.parameters(), 0.01)
-        if index % 4 == 3:
+        if index % (ends[-1] + 1) in ends:
             optimizer.step()
             optimizer.zero_grad()
         return {"loss": loss.detach()}

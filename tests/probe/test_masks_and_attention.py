@@ -81,6 +81,29 @@ def test_a_mask_that_shows_too_much_is_not_the_wrong_way_round(mask: Tensor, lay
     says(ask("future-leak", next_token(Masked(mask, layer))), Outcome.FAIL, "sees the tokens it has to predict")
 
 
+class Convolved(nn.Module):
+    """Places come last in what it says, as cross_entropy takes them; there may be as many as classes."""
+
+    def __init__(self, ahead: int, classes: int) -> None:
+        super().__init__()
+        self.embed, self.conv, self.head = nn.Embedding(12, 16), nn.Conv1d(16, 16, 3), nn.Conv1d(16, classes, 1)
+        self.ahead = ahead
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = F.pad(self.embed(tokens).transpose(1, 2), (2 - self.ahead, self.ahead))
+        said: Tensor = self.head(torch.relu(self.conv(x)))
+        return said
+
+
+@pytest.mark.parametrize("classes", [10, 12])
+@pytest.mark.parametrize(("ahead", "outcome"), [(0, Outcome.PASS), (1, Outcome.FAIL)])
+def test_a_convolution_that_reads_ahead(ahead: int, outcome: Outcome, classes: int) -> None:
+    tokens = [torch.randint(classes, (16, 11)) for _ in range(3)]
+    batches = [(t[:, :10], t[:, 1:]) for t in tokens]
+    trial = trial_of(Convolved(ahead, classes), batches, lambda m, b: F.cross_entropy(m(b[0]), b[1]))
+    says(ask("future-leak", trial), outcome, *(["first in `conv"] if ahead else []))
+
+
 def test_a_causal_mask_is_as_it_should_be() -> None:
     for mask, layer in ((ONES.triu(1), True), (ONES.tril(), False)):
         says(ask("future-leak", next_token(Masked(mask, layer))), Outcome.PASS)

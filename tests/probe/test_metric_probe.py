@@ -8,15 +8,11 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of
+from probe_programs import ask, classes, cross_entropy, mlp, says, share, trial_of
 from sklearn.metrics import f1_score, roc_auc_score
 from torch import Tensor, nn
 
-from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.checks.metric_wrong import judge_printed
-from mlcheck.probe.measure.validation.printed_metrics import PrintedMetrics
-from mlcheck.probe.measure.validation.printed_text import Printed, metrics_in
 from mlcheck.trial.trial import Trial
 
 Metrics = Callable[[Tensor, Tensor], dict[str, Any]]
@@ -39,10 +35,6 @@ def evaluating(metrics: Metrics, out: int = 5, model: nn.Module | None = None) -
 
 def two_classes(model: nn.Module, batch: Any) -> Tensor:
     return nn.functional.binary_cross_entropy_with_logits(model(batch[0])[:, 0], batch[1].float())
-
-
-def share(predicted: Tensor, truth: Tensor) -> float:
-    return float((predicted == truth).float().mean())
 
 
 WRONG: dict[str, tuple[Metrics, int, str]] = {
@@ -229,46 +221,6 @@ def test_logits_between_zero_and_one_are_no_chances() -> None:
     says(ask("metric-wrong", evaluating(RIGHT["sigmoid"][0], 1, model)), Outcome.PASS, "equal what was recomputed")
 
 
-def printed(kind: str, right: str, wrong: str, low: str = "", both: bool = True) -> PrintedMetrics:
-    """What a script prints of right and of wrong predictions, and of scores below every threshold."""
-
-    def told(*values: str) -> tuple[Printed, ...]:
-        return tuple(metrics_in([f"val_{kind} {values[0]}"], [f"val_{kind} {values[1]}"]))
-
-    lowered = told(low, wrong) if low else ()
-    return PrintedMetrics(told(right, wrong), 3, 96, (1.0,), Location(), lowered=lowered, both_in_all=both)
-
-
-@pytest.mark.parametrize(
-    ("seen", "said"),
-    [
-        (printed("auc", "1.000", "0.000", "0.500"), "computed from decisions, not from scores"),
-        (printed("f1", "0.165", "0.020"), "f1 is printed as 0.165 where every prediction is right"),
-    ],
-)
-def test_a_printed_metric_that_falls_short(seen: PrintedMetrics, said: str) -> None:
-    says(judge_printed(seen), Outcome.WARN, said)
-
-
-@pytest.mark.parametrize(
-    "seen",
-    [printed("auc", "1.000", "0.000", "1.000"), printed("f1", "0.61", "0.0", both=False), printed("f1", "1", "0")],
-)
-def test_a_printed_metric_that_need_not_be_one(seen: PrintedMetrics) -> None:
-    says(judge_printed(seen), Outcome.PASS, "follows the outputs")
-
-
-def test_a_metric_that_ignores_its_outputs_beside_one_that_does_not() -> None:
-    def judge(name: str) -> Outcome:
-        lines = [f"epoch 3 {name} 0.165 auc {auc}" for auc in ("1.00", "0.00")]
-        return judge_printed(
-            PrintedMetrics(tuple(metrics_in(*([line] for line in lines))), 3, 96, (1.0,), Location())
-        ).outcome
-
-    assert judge("f1") is Outcome.WARN
-    assert judge("accuracy") is Outcome.PASS
-
-
 def paired(near: bool) -> Trial:
     """A score a sample, counted as yes where it is small: a distance, or by a slip what training makes large."""
     model = nn.Sequential(nn.Linear(8, 1), nn.Flatten(0))
@@ -289,81 +241,6 @@ def paired(near: bool) -> Trial:
 def test_a_distance_says_yes_where_it_is_small() -> None:
     assert ask("metric-wrong", paired(near=True)).outcome is Outcome.PASS
     says(ask("metric-wrong", paired(near=False)), Outcome.WARN, "is 0 where every prediction is right")
-
-
-@pytest.mark.parametrize(
-    ("training", "validation", "name", "outcome"),
-    [
-        ("mean", "sum", "val_loss", Outcome.WARN),
-        ("mean", "sum", "mse_euro", Outcome.WARN),
-        ("mean", "mean", "mse_euro", Outcome.PASS),
-        ("mean", "sum", "valid.mae", Outcome.WARN),
-        ("mean", "mean", "val_loss", Outcome.PASS),
-        ("sum", "sum", "val_loss", Outcome.PASS),
-        ("mean", "sum", "squares", Outcome.PASS),
-    ],
-)
-def test_a_loss_that_is_summed_in_validation_alone(training: str, validation: str, name: str, outcome: Outcome) -> None:
-    model = mlp(out=1)
-
-    def squares(net: nn.Module, batch: Any, reduction: str = training) -> Tensor:
-        return nn.functional.mse_loss(net(batch[0])[:, 0], batch[1].float(), reduction=reduction)
-
-    def evaluate(batch: Any) -> dict[str, float]:
-        with torch.no_grad():
-            return {name: float(squares(model, batch, validation))}
-
-    verdict = ask("metric-wrong", trial_of(model, classes(8), squares, evaluate=evaluate))
-    assert verdict.outcome is outcome, verdict.summary
-    assert outcome is Outcome.PASS or "depends on the batch size" in verdict.summary
-
-
-@pytest.mark.parametrize(
-    ("training", "name", "outcome"),
-    [("mean", "squares", Outcome.WARN), ("mean", "squares_count", Outcome.PASS), ("sum", "squares", Outcome.PASS)],
-)
-def test_a_sum_that_the_search_goes_by(training: str, name: str, outcome: Outcome) -> None:
-    model = mlp(out=1)
-
-    def squares(net: nn.Module, batch: Any, reduction: str = training) -> Tensor:
-        return nn.functional.mse_loss(net(batch[0])[:, 0], batch[1].float(), reduction=reduction)
-
-    trial = trial_of(model, classes(8), squares, evaluate=lambda batch: {name: squares(model, batch, "sum").item()})
-    trial.searched_metric = name
-    assert ask("metric-wrong", trial).outcome is outcome
-
-
-def reducing(metric: Callable[[Tensor, Tensor], float]) -> Trial:
-    """An accuracy that a reducer makes of all samples of a validation, beside a loss a batch."""
-    model, kept = mlp(), list[tuple[Tensor, Tensor]]()
-
-    def evaluate(batch: Any) -> dict[str, float]:
-        model.eval()
-        with torch.no_grad():
-            kept.append((model(batch[0]), batch[1]))
-        return {"val_loss": float(F.cross_entropy(*kept[-1]))}
-
-    def end() -> dict[str, float]:
-        found = {"accuracy": metric(*map(torch.cat, zip(*kept, strict=True)))} if kept else {}
-        kept.clear()
-        return found
-
-    trial = trial_of(model, classes(8, size=40), cross_entropy, evaluate=evaluate)
-    trial.end_validation = end
-    return trial
-
-
-def test_what_a_reducer_makes_of_the_samples_is_recomputed() -> None:
-    by_batch = reducing(lambda s, y: int((s.argmax(1) == y).sum()) / 64)
-    says(ask("metric-wrong", by_batch), Outcome.WARN, "accuracy")
-    others = reducing(lambda s, y: share(s.argmax(1), y.flip(0)))
-    says(ask("metric-wrong", others), Outcome.WARN, "accuracy")
-    sound = reducing(lambda s, y: share(s.argmax(1), y))
-    says(ask("metric-wrong", sound), Outcome.PASS, "equal what was recomputed")
-
-
-def test_a_reducer_that_needs_more_than_a_batch_is_left_out() -> None:
-    says(ask("metric-wrong", reducing(lambda s, y: float("nan"))), Outcome.PASS, "val_loss")
 
 
 def retrieved(scores: Tensor, _: Tensor) -> dict[str, Any]:

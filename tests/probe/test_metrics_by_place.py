@@ -64,6 +64,19 @@ def test_a_share_that_is_not_1_where_all_is_right(name: str) -> None:
     says(ask("metric-wrong", masked(UNLIKE[name])), Outcome.WARN, "where every prediction is right")
 
 
+@pytest.mark.parametrize(("name", "outcome"), [("twice too small", Outcome.WARN), ("soft", Outcome.PASS)])
+def test_a_model_that_evaluation_asks_twice(name: str, outcome: Outcome) -> None:
+    trial = masked({**UNLIKE, **ALIKE}[name])
+    model, once = trial.models["model"], trial.evaluate_step
+    assert once is not None
+
+    def twice(batch: Any) -> dict[str, Any]:
+        return {"val_loss": cross_entropy(model, batch).item(), **once(batch)}
+
+    trial.evaluate_step = twice
+    says(ask("metric-wrong", trial), outcome)
+
+
 @pytest.mark.parametrize("name", ALIKE)
 def test_a_share_that_is(name: str) -> None:
     says(ask("metric-wrong", masked(ALIKE[name])), Outcome.PASS, "finite on 3 batches")

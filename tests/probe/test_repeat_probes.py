@@ -329,3 +329,13 @@ class Tokens(Dataset[Any]):
 )
 def test_the_words_of_a_text_in_another_form_are_augmented(changed: Callable[[Tensor], Tensor]) -> None:
     says(ask("validation-augmented", trial_on(table(), Tokens(changed))), Outcome.WARN, "`sample[0]`")
+
+
+@pytest.mark.parametrize(("rare", "outcome"), [(True, Outcome.PASS), (False, Outcome.WARN)])
+def test_rare_classes_that_are_drawn_until_they_are_as_frequent(rare: bool, outcome: Outcome) -> None:
+    draw = torch.Generator().manual_seed(7)
+    x, y = torch.randn(300, 8, generator=draw), (torch.rand(300, generator=draw) < 0.2).long()
+    repeated = (y == rare).nonzero()[:, 0]
+    again = repeated[torch.randint(len(repeated), (120,), generator=draw)]
+    rows = torch.cat([torch.arange(300), again])
+    says(ask("samples-repeat", trial_on(TensorDataset(x[rows], y[rows]))), outcome)

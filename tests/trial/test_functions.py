@@ -336,3 +336,11 @@ def test_several_optimizers_may_be_a_list(load: Load) -> None:
     assert list(load(textwrap.dedent(source)).optimizers) == ["optimizer1", "optimizer2"]
     with pytest.raises(EntryError, match=r"`optimizer2` .* must be a .*Optimizer, not a str"):
         load("def build():\n m, o, l, d = parts()\n return m, [o, 'sgd'], l, d")
+
+
+@pytest.mark.parametrize("name", ["valid_loader", "validation_loader"])
+def test_a_name_that_stands_for_no_part_is_told(load: Load, name: str) -> None:
+    names = f"('model', 'optimizer', 'loss', 'train_loader', {name!r})"
+    trial = load(f"def build():\n    return dict(zip({names}, (*parts(), parts()[3])))")
+    told = [notice for notice in trial.notices if "returns `valid_loader`, which is not read: the parts are" in notice]
+    assert len(told) == len(trial.notices) == (name == "valid_loader")

@@ -7,7 +7,7 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.data.examples import Examples, examples
+from mlcheck.probe.measure.data.examples import Examples, examples, tagged_examples
 from mlcheck.probe.measure.data.passes import Passes
 from mlcheck.probe.measure.data.samples import Samples
 from mlcheck.probe.measure.data.shifted import shifts
@@ -67,8 +67,10 @@ def _by_neighbours(passes: Passes, first: FirstLoss, samples: Samples | None, ru
     if samples and (finding := _shifted(samples, first)):
         looked_at = len(samples.training.in_order)
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), numbers=finding.numbers, looked_at=looked_at)
-    training = examples(passes.training, first)
-    held_out = examples(passes.validation, first) if passes.validation else None
+    tagged = tagged_examples(passes.training, first)
+    table = tagged_examples if tagged else examples
+    training = tagged or examples(passes.training, first)
+    held_out = table(passes.validation, first) if passes.validation else None
     mine = signal_within(training) if training else None
     if training is None or mine is None:
         return Verdict(Outcome.SKIP, reason="there is no one target a sample beside inputs of one size")
@@ -77,8 +79,9 @@ def _by_neighbours(passes: Passes, first: FirstLoss, samples: Samples | None, ru
     numbers = {"p": mine.p, "agreement": mine.score, "permuted": mine.permuted}
     augmented = bool(samples and samples.training.varying)
     message = "" if augmented else _fault(mine, theirs, across, _same_classes(training, held_out))
-    if not message and held_out and across and run and mine.samples >= MANY // 2 and len(held_out.y) >= FEW:
-        if not augmented or _validation_tells_none(samples, theirs):
+    if not message and not tagged and held_out and across and run:
+        enough = mine.samples >= MANY // 2 and len(held_out.y) >= FEW
+        if enough and (not augmented or _validation_tells_none(samples, theirs)):
             found = baselines(training, held_out)
             message = _nothing_tells(found, mine, across, run) or _nothing_told(found, held_out, first, across, run)
             message = message if mine.p >= PRESENT else ""

@@ -21,6 +21,8 @@ FEW_SAMPLES = 50
 FEW_BATCHES = 4
 NEARLY_ALL_BATCHES = 0.9
 LONG = 32
+FEW_OF_A_CLASS = 10
+EVEN = 1.1
 
 
 def check(seen: Samples | None, passes: Passes | None) -> Verdict:
@@ -32,7 +34,9 @@ def check(seen: Samples | None, passes: Passes | None) -> Verdict:
     if not splits:
         return Verdict(Outcome.SKIP, reason=f"there are fewer than {FEW_SAMPLES} samples")
     shares = [(split, equal_share(split.digests.values())) for split in splits]
-    findings = [(split, share) for split, share in shares if share > MANY and _is_rich(split)]
+    findings = [
+        (split, share) for split, share in shares if share > MANY and _is_rich(split) and not _evens_classes(split)
+    ]
     if not findings:
         told = "; ".join(f"{len(set(s.digests.values())):,} different {s.name} samples of {s.read:,}" for s in splits)
         return Verdict(Outcome.PASS, told, looked_at=sum(split.read for split in splits))
@@ -77,6 +81,18 @@ def _is_rich(split: Split) -> bool:
     if any(tensor.numel() >= LONG for tensor in split.kept.values()):
         return True
     return split.continuous and (_follows_index(split) or are_told_apart(split))
+
+
+def _evens_classes(split: Split) -> bool:
+    """Whether samples of rarer classes alone were repeated, to no more than there are of the commonest."""
+    samples: dict[bytes, Counter[bytes]] = {}
+    for index, sample in split.digests.items():
+        samples.setdefault(split.labels[index], Counter())[sample] += 1
+    if len(samples) < 2 or len(samples) * FEW_OF_A_CLASS > len(split.digests):
+        return False
+    commonest = max(samples.values(), key=len)
+    most = EVEN * len(commonest)
+    return commonest.total() == len(commonest) and all(of_class.total() <= most for of_class in samples.values())
 
 
 def _repeats(split: Split) -> list[tuple[int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -128,11 +128,35 @@ def examples(split: Pass, first: FirstLoss, of: Field | None = None) -> Examples
     target = of or target_field(split, first)
     if target is None:
         return None
+    table = _table(split, first, target)
+    if table is None or table.y.shape[1] != 1:
+        return None
+    x, y, classes = table.x, table.y.flatten(), has_classes(target, first)
+    if classes:
+        x, y = x[y >= 0], y[y >= 0].long()  # a label below 0 stands for none
+    return replace(table, x=x, y=y, classes=classes) if len(y) else None
+
+
+def tagged_examples(split: Pass, first: FirstLoss) -> Examples | None:
+    """The same of the only target where that is a yes or no for each of several tags: `y` is (samples, tags)."""
+    if not {loss.kind for loss in first.losses} <= BINARY_LOSSES:
+        return None
+    fields = [split.fields[name] for name in first.targets if name in split.fields]
+    return _table(split, first, fields[0]) if len(fields) == 1 and _holds_tags(fields[0]) else None
+
+
+def _holds_tags(field: Field) -> bool:
+    several = len(field.shape) == 2 and field.shape[1] > 1
+    return several and field.integral and (field.low, field.high) == (0.0, 1.0)
+
+
+def _table(split: Pass, first: FirstLoss, target: Field) -> Examples | None:
+    """With the target's numbers as rows."""
     pairs: list[tuple[dict[str, Tensor], Tensor]] = []
     for batch in split.kept:
         tensors = dict(leaves(batch))
         labels = tensors.pop(target.name, None)
-        if labels is None or not labels.ndim or labels.numel() != len(labels):
+        if labels is None or not labels.ndim or (pairs and labels[:1].numel() != pairs[0][1][:1].numel()):
             return None
         pairs.append((tensors, labels))
         if sum(len(labels) for _, labels in pairs) >= MOST:
@@ -142,11 +166,9 @@ def examples(split: Pass, first: FirstLoss, of: Field | None = None) -> Examples
     if found is None or found[1][-1].stop > MOST_COLUMNS:
         return None
     rows, inputs = found
-    y = torch.cat([labels.detach().cpu().double().flatten() for _, labels in pairs])[:MOST]
-    classes, x = has_classes(target, first), rows[:MOST].nan_to_num(0.0, 0.0, 0.0)
-    if classes:
-        x, y = x[y >= 0], y[y >= 0].long()  # a label below 0 stands for none
-    return Examples(x, y, classes, target.place, inputs, plain is None) if len(y) else None
+    y = torch.cat([labels.detach().cpu().double().unsqueeze(-1).flatten(1) for _, labels in pairs])[:MOST]
+    x = rows[:MOST].nan_to_num(0.0, 0.0, 0.0)
+    return Examples(x, y, False, target.place, inputs, plain is None) if len(y) else None
 
 
 def _as_they_are(

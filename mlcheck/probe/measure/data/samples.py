@@ -124,6 +124,7 @@ def _read(split: Split, dataset: Any, index: int) -> None:
     large = _large(whole)
     read = [*whole, *sample_texts(drawn)] if large is whole else whole  # a picture's own name is not what it shows
     split.digests[index], split.content[index] = digest(read), digest(_large(read))
+    split.labels[index] = digest([tensor for tensor in whole if tensor.numel() == 1])
     split.continuous |= any(bool((t != t.round()).any()) for t in large if t.is_floating_point())
     main = max(large, key=Tensor.numel, default=None)
     if main is not None and (few := sketch(main)) is not None:

@@ -27,12 +27,12 @@ class Split:
     """The samples of one loader, read by index. `length` are all, `read` those there was time for.
 
     `shapes` count the shapes of each tensor of a sample, `example` holds an index for each of them. `digests` are
-    hashes of a whole sample, `content` of what is more than single numbers in it (the input, not its label), by
-    index. `varying` are tensors that differ between two reads of the same index, `drawn` those of them that are
-    another sample's at each read (the positive of a triplet), `flips` how pictures moved between them, `noise` how
-    far they lie apart, `redrawn` which are other numbers, `variants` hashes like `content` of what augmentation makes
-    of the samples under other random numbers. `sketches` are a few numbers of the largest tensor of each sample,
-    `beside` of its other ones, `looks` those of its variants; `in_order` are whole samples in a row.
+    hashes of a whole sample, `content` of what is more than single numbers in it (the input, not its label), `labels`
+    of those single numbers, by index. `varying` are tensors that differ between two reads of the same index, `drawn`
+    those of them that are another sample's at each read (the positive of a triplet), `flips` how pictures moved between
+    them, `noise` how far they lie apart, `redrawn` which are other numbers, `variants` hashes like `content` of what
+    augmentation makes of the samples under other random numbers. `sketches` are a few numbers of the largest tensor of
+    each sample, `beside` of its other ones, `looks` those of its variants; `in_order` are whole samples in a row.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Split:
     example: dict[tuple[str, tuple[int, ...]], int] = field(default_factory=dict)
     digests: dict[int, bytes] = field(default_factory=dict)
     content: dict[int, bytes] = field(default_factory=dict)
+    labels: dict[int, bytes] = field(default_factory=dict)
     variants: dict[bytes, int] = field(default_factory=dict)
     varying: tuple[str, ...] = ()
     drawn: tuple[str, ...] = ()

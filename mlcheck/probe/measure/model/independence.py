@@ -23,6 +23,7 @@ from mlcheck.probe.measure.model.exchanges import (
 )
 from mlcheck.probe.measure.model.joined_samples import SAMPLES, deviation_when_joined
 from mlcheck.probe.measure.model.model_calls import CapturedCall, capture
+from mlcheck.probe.measure.model.nodes import cannot_be_fewer, holds_relations
 from mlcheck.probe.measure.model.noise import NoNoise
 from mlcheck.probe.measure.model.remembered import Remembered, held
 from mlcheck.probe.measure.model.stacked import stacks_samples
@@ -73,7 +74,7 @@ class BatchIndependence:
         if call.rows < 3:
             raise NotMeasured(f"the batch has {plural(call.rows, 'row')}: there are too few neighbours to exchange")
         with exclusively_evaluating(iter(trial.models.values())), ExitStack() as stack:
-            if _holds_relations(call):
+            if holds_relations(call):
                 raise inconclusive(
                     "an input has a number for every pair of rows, as an adjacency matrix has: "
                     "rows may be nodes of a graph"
@@ -101,13 +102,17 @@ class BatchIndependence:
                 where = _where_place_counts(call, trial) if displaced else ""
                 return cls(call.name, call.rows, 0.0, None, None, where, displaced)
             if not stacks_samples(trial, call):
-                _refuse_time(call)
+                _refuse_other_rows(call)
             exact = _exact_deviation(call)
             return cls(call.name, call.rows, gap, exact, _poisoned(call), _where_rows_meet(call, trial))
 
 
-def _refuse_time(call: CapturedCall) -> None:
-    """Where nothing says that the first dimension counts samples, it may be time."""
+def _refuse_other_rows(call: CapturedCall) -> None:
+    """Where nothing says that the first dimension counts samples, it may be time, or the nodes of one graph."""
+    if cannot_be_fewer(call):
+        raise inconclusive(
+            "the model takes as many rows as it was given and not one less: they may be the nodes of one graph"
+        )
     if _other_axis_is_independent(call):
         raise inconclusive(
             "rows along the second dimension are independent and along the first are not: the model "
@@ -125,21 +130,6 @@ def _refuse_time(call: CapturedCall) -> None:
         raise inconclusive(
             "a recurrent layer takes (time, batch, features) and gets a batch of one: the rows may be its time steps"
         )
-
-
-def _holds_relations(call: CapturedCall) -> bool:
-    """Whether, beside the rows themselves, there is a matrix of rows by rows, without which they cannot be fewer.
-
-    Sequences or features may be as many as the samples by chance: then a batch of one sample less is a batch as well.
-    """
-    tensors = [tensor for _, tensor in leaves((call.args, call.kwargs))]
-    if len(tensors) < 2 or all(tuple(tensor.shape) != (call.rows, call.rows) for tensor in tensors):
-        return False
-    fewer = map_tensors((call.args, call.kwargs), lambda t: t[:-1] if t.ndim and len(t) == call.rows else t)
-    try:
-        return not any(tensor.ndim and len(tensor) == call.rows - 1 for tensor in call.replay(fewer))
-    except Exception:
-        return True
 
 
 def _displaced(call: CapturedCall) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
 
 _FEW_ASKED = 20
+_ROUNDING = 1e-3
 _ANSWERS = frozenset(["labels", "label", "targets", "target"])
 
 
@@ -148,32 +149,46 @@ def _leaks(call: CapturedCall, exchanged: Arguments, cut: int, length: int) -> b
     before = call.replay()
     after = call.replay(exchanged)
     samples = {len(ids) for ids in _ids((call.args, call.kwargs))}
-    for one, other in zip(before, after):
-        if one.ndim < 3 or one.shape[1] not in (length, length - 1) or one.shape != other.shape:
-            continue
-        if len(one) not in samples:
-            continue
-        here, there = one[:, : cut + 1].double(), other[:, : cut + 1].double()
-        scale = float(here.abs().max()) or 1.0
-        if float((here - there).abs().max()) > 1e-3 * scale:
-            return True
-    return False
+    compared = [
+        (_up_to(cut, one, length), _up_to(cut, other, length))
+        for one, other in zip(before, after)
+        if one.shape == other.shape and one.ndim and len(one) in samples
+    ]
+    if not any(here for here, _ in compared):
+        raise NotMeasured("no output of the model has a value for every place")
+    return any(bool(here) and all(map(_differ, here, there)) for here, there in compared)
+
+
+def _up_to(cut: int, output: Tensor, length: int) -> list[Tensor]:
+    """What the output says of the places up to `cut`: (samples, places, classes) or, as of a convolution, places last.
+
+    Both, where there are as many classes as places: an output that leaks differs in either reading.
+    """
+    if output.ndim < 3:
+        return []
+    dims = [dim for dim in (1, output.ndim - 1) if output.shape[dim] in (length, length - 1)]
+    return [output.narrow(dim, 0, cut + 1).clone() for dim in dims]
+
+
+def _differ(here: Tensor, there: Tensor) -> bool:
+    gap = (here.double() - there.double()).abs().max()
+    return float(gap) > _ROUNDING * (float(here.abs().max()) or 1.0)
 
 
 def _where(call: CapturedCall, exchanged: Arguments, cut: int, length: int, trial: Trial) -> str:
     """The first module whose output before `cut` changes with the tokens behind it."""
-    kept: list[list[tuple[torch.nn.Module, Tensor]]] = []
+    kept: list[list[tuple[torch.nn.Module, list[Tensor]]]] = []
     for arguments in ((call.args, call.kwargs), exchanged):
-        seen: list[tuple[torch.nn.Module, Tensor]] = []
+        seen: list[tuple[torch.nn.Module, list[Tensor]]] = []
 
-        def observe(module: torch.nn.Module, output: object, seen: list[tuple[torch.nn.Module, Tensor]] = seen) -> None:
-            if isinstance(output, Tensor) and output.ndim >= 3 and output.shape[1] == length:
-                seen.append((module, output[:, : cut + 1].clone()))
+        def observe(module: torch.nn.Module, output: object, seen: list[Any] = seen) -> None:
+            if isinstance(output, Tensor) and (places := _up_to(cut, output, length)):
+                seen.append((module, places))
 
         with ModuleWatch(observe=observe):
             call.replay(arguments)
         kept.append(seen)
     for (module, here), (_, there) in zip(*kept):
-        if not torch.allclose(here, there, rtol=1e-3, atol=1e-4):
+        if all(map(_differ, here, there)):
             return Names(trial.models).module(module)
     return ""

@@ -53,7 +53,7 @@ class ClipPlaces:
         with watch.installed():
             for index, batch in enumerate(repeated_batches(trial)):
                 trial.train_step(batch, index)
-                if index + 1 >= STEPS and (watch.updates >= FEW or not watch.places or index + 1 >= MOST_STEPS):
+                if index + 1 >= STEPS and (watch.is_settled or not watch.places or index + 1 >= MOST_STEPS):
                     break
         if not watch.places:
             raise NotMeasured("no gradient is clipped by a function of torch")
@@ -69,6 +69,11 @@ class _Watch:
         self._applied: dict[int, tuple[Tensor, int]] = {}
         self._shortened: dict[Location, dict[int, tuple[Tensor, int]]] = {}
         self._added: set[Location] = set()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether enough updates were seen, and no place is known to add to what was clipped in too few of them."""
+        return self.updates >= FEW and all(not 0 < clips.added < FEW for clips in self.places.values())
 
     @contextmanager
     def installed(self) -> Iterator[None]:

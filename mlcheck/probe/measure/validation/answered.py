@@ -104,11 +104,22 @@ def _pair(batch: Any, outputs: list[Tensor], losses: LossWatch) -> tuple[Tensor,
     """The one output of the model that answers labels of the batch, and these."""
     labels = [leaf for _, leaf in leaves(batch) if _is_classes(leaf)]
     labels += [leaf[:, 1:] for leaf in labels if leaf.ndim == 2 and leaf.shape[1] > 2]  # what follows a decoder's start
-    pairs = [(output, beside(label, output)) for output in outputs for label in labels if _classes(output, label)]
+    pairs = [
+        (output, beside(label, output)) for output in _each_once(outputs) for label in labels if _classes(output, label)
+    ]
     if pairs and pairs[0][0].shape[:-1] == pairs[0][1].shape and pairs[0][0].ndim > 2:  # or else codes of something
         scored = [call.input.flatten() for call in losses.calls if call.kind == "cross_entropy"]
         pairs = [pair for pair in pairs if any(torch.equal(one, pair[0].flatten()) for one in scored)]
     return pairs[0] if len(pairs) == 1 else None
+
+
+def _each_once(outputs: list[Tensor]) -> list[Tensor]:
+    """Without those that a model gave again: for the loss, say, and for the metrics."""
+    return [
+        output
+        for place, output in enumerate(outputs)
+        if not any(output.shape == other.shape and torch.equal(output, other) for other in outputs[:place])
+    ]
 
 
 def _said_and_not(label: Tensor, order: Tensor | None) -> tuple[Tensor, Tensor]:

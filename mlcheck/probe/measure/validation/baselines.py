@@ -138,11 +138,12 @@ def signal_across(training: Examples, validation: Examples) -> Signal | None:
 
 def _signal(asked: Tensor, wanted: Tensor, known: Tensor, y: Tensor, classes: bool) -> Signal:
     near = torch.cdist(asked, known).topk(min(3, len(known)), largest=False).indices
-    truth = _agreement(y[near], wanted, classes)
+    told = y[near] if classes else y[near].double().mean(1)
+    truth = _agreement(told, wanted, classes)
     generator = torch.Generator().manual_seed(0)
     null = torch.tensor(
         [
-            _agreement(y[near], wanted[torch.randperm(len(wanted), generator=generator)], classes)
+            _agreement(told, wanted[torch.randperm(len(wanted), generator=generator)], classes)
             for _ in range(PERMUTATIONS)
         ]
     )
@@ -150,8 +151,8 @@ def _signal(asked: Tensor, wanted: Tensor, known: Tensor, y: Tensor, classes: bo
     return Signal(truth, float(null.median()), p, len(asked))
 
 
-def _agreement(near: Tensor, wanted: Tensor, classes: bool) -> float:
-    """How often neighbours have the same label; for numbers, minus the mean squared difference."""
+def _agreement(told: Tensor, wanted: Tensor, classes: bool) -> float:
+    """How often neighbours have the same label; of their mean numbers, minus the mean squared difference."""
     if classes:
-        return float((near == wanted[:, None]).double().mean())
-    return -float((near.double().mean(1) - wanted.double()).pow(2).mean())
+        return float((told == wanted[:, None]).double().mean())
+    return -float((told - wanted.double()).pow(2).mean())
