@@ -204,7 +204,8 @@ def _schedule(load: Call) -> Call | None:
     if len(made) != 1 or made[0].argument("last_epoch") is not None:
         return None
     names = made[0].file.names_given(made[0].node)
-    steps = rf"(?<!\w){re.escape(names[0].rpartition('.')[2])}\.step\(" if len(names) == 1 else "(?!)"
+    name = r"\w*sched\w*" if made[0].node in kept else re.escape(names[0].rpartition(".")[2]) if names else "(?!)"
+    steps = rf"(?<!\w){name}\.step\(" if len(names) == 1 else "(?!)"
     own = load.function.text if load.function is not None else ""
     loads = any(_LOADS_SCHEDULE.search(file.text) for file in load.file.sites.files.values())
     caught_up = made[0].function is not load.function and re.search(steps, own) is not None

@@ -104,8 +104,8 @@ def _inside_by_name(function: Function, node: ast.AST) -> ast.expr | None:
     if not isinstance(called, ast.Name):
         return None
     bound = function.file.bindings(called.id, function.inner)
-    if len(bound) > 1:
-        return _inside_where_wrapped(bound)
+    if (owner := _inside_where_wrapped(bound)) is not None:
+        return owner
     match bound[0].value if len(bound) == 1 and bound[0].kind == "value" else None:
         case ast.Attribute(value=ast.Name() | ast.Attribute(value=ast.Name()) as owner, attr="module"):
             return owner
@@ -116,11 +116,13 @@ def _inside_by_name(function: Function, node: ast.AST) -> ast.expr | None:
 
 
 def _inside_where_wrapped(bound: list[Binding]) -> ast.expr | None:
-    """`head` of `inner = head.module` under a test, and `inner = head` in its other branch."""
-    given = [each.value for each in bound if each.kind == "value" and isinstance(each.value, ast.Name | ast.Attribute)]
-    inner = [each for each in given if isinstance(each, ast.Attribute) and each.attr == "module"]
-    outer = [each for each in given if each not in inner]
-    alike = len(bound) == 2 and len(inner) == 1 and [ast.unparse(each.value) for each in inner] == [*map(ast.unparse, outer)]
+    """`head` of `inner = head.module` under a test, and `inner = head` in its other branch, or both in one line."""
+    values = [each.value for each in bound if each.kind == "value"]
+    if len(values) == len(bound) == 1 and isinstance(values[0], ast.IfExp):
+        values = [values[0].body, values[0].orelse]
+    inner = [each for each in values if isinstance(each, ast.Attribute) and each.attr == "module"]
+    outer = [each for each in values if isinstance(each, ast.Name | ast.Attribute) and each not in inner]
+    alike = len(values) == 2 and len(inner) == 1 and [ast.unparse(inner[0].value)] == [*map(ast.unparse, outer)]
     return inner[0].value if alike else None
 
 
