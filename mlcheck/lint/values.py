@@ -245,6 +245,8 @@ def with_name(value: Value, name: str) -> Value:
 _EVALUATION = {"val": "val", "valid": "val", "validation": "val", "dev": "val", "test": "test", "eval": "val"}
 _EVALUATION |= {"testing": "test", "evaluation": "val", "holdout": "test", "heldout": "test", "vali": "val"}
 _BATCHES = frozenset(["loader", "set", "data", "ds", "dl", "dataset", "iter", "dataloader"])
+_EVALUATION |= {stem + word: _EVALUATION[stem] for stem in ("test", "valid", "val") for word in _BATCHES}
+_SHORT = {"validate": "val", "tr": "train", "va": "val", "te": "test"}  # only of what holds samples: `va_loader`
 _NUMBERS = frozenset(["interval", "freq", "frequency", "every", "ratio", "fraction", "size", "case", "cases"])
 
 
@@ -254,12 +256,9 @@ def split_of_name(name: str) -> str:
     words = words_of(name)
     if words and words[-1] in _NUMBERS:
         return ""
-    if any(word in ("train", "training", "trn") or word.startswith("train") for word in words):
+    if any(word == "trn" or word.startswith("train") for word in words):
         return "train"
     for word in words:
-        if word in _EVALUATION or (word == "validate" and words[-1] in _BATCHES):
-            return _EVALUATION.get(word, "val")
-        for stem in ("test", "valid", "val"):
-            if word.startswith(stem) and word[len(stem) :] in _BATCHES:
-                return _EVALUATION[stem]
+        if word in _EVALUATION or (word in _SHORT and words[-1] in _BATCHES):
+            return _EVALUATION.get(word) or _SHORT[word]
     return ""

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import OPEN, UNKNOWN, Call, File
@@ -14,12 +15,16 @@ LOOKS_AT = "Accelerator"
 WORDS = ("Accelerator",)
 _NAMES = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
 _STEPS = "gradient_accumulation_steps"
+_OPTION = pattern(rf"""add_argument\(\s*["']--{_STEPS}["']""")
+_SET = pattern(rf"\.{_STEPS} = |ACCELERATE_GRADIENT")
+_PLUGGED = pattern(r"deepspeed|gradient_accumulation_plugin|GradientAccumulationPlugin", re.IGNORECASE)
 _BY_ITSELF = ("accumulate(", "sync_gradients", "no_sync", "GradientAccumulationPlugin", "gradient_accumulation_plugin")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     made = list(facts.sites.calls(*_NAMES))
     facts.sites.seen[LOOKS_AT] = len(made)
+    yield from _told_nothing(facts, made)
     divided = [call for call in made if _is_told(call)]
     if len(divided) != len(made):
         return
@@ -39,6 +44,22 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in {call.file.path: call.file for call in divided}.values():
         yield from _divided_twice(file)
         yield from _cleared_first(file)
+
+
+def _told_nothing(facts: Facts, made: list[Call]) -> Iterator[Finding]:
+    """`with accelerator.accumulate(model):` of an Accelerator that is not told the option that the program has."""
+    texts = [file.text for file in facts.sites.files.values()]
+    if len(made) != 1 or any(told.search(text) for told in (_PLUGGED, _SET) for text in texts):
+        return
+    given = made[0].argument(_STEPS, None)
+    blocks = [file for file in facts.sites.mentioning([".accumulate("]) if "accelerat" in file.text.lower()]
+    if given is None and blocks and any(_OPTION.search(text) for text in texts):
+        yield Finding(
+            f"`{_STEPS}` is an option of this program, and the Accelerator is not told it: "
+            "`accumulate` steps after every batch",
+            made[0].place.location,
+            help=f"pass `{_STEPS}=args.{_STEPS}`",
+        )
 
 
 def _cleared_first(file: File) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import is_attribute, is_none, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
 from mlcheck.lint.sites.constants import ANY, made_by
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.filling import filled
 from mlcheck.lint.sites.layers.in_place import NUMBERS, has_local, met_in_list, operands, plain, written_in_place
 from mlcheck.lint.sites.layers.leaves import leaf_of
@@ -54,7 +55,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         for name, found in cls.attributes.items():
             assignments = [each for each in found if not _is_parameter(cls, *each)] or found
             function, assigned = assignments[0]
-            if function.name != "__init__" or not all(_renews(name, later) for _, later in assignments[1:]):
+            if function.name != "__init__" or not all(_renews(name, *later) for later in assignments[1:]):
                 continue
             made = made_by(cls, assigned)
             if made is None:
@@ -110,12 +111,17 @@ def _mentions(sites: Sites, words: tuple[str, ...]) -> bool:
     return any(True for _ in sites.mentioning(words))
 
 
-def _renews(name: str, later: AttributeSet) -> bool:
-    """`self.mean = 0.9 * self.mean + ...`, `self.sum += x`: carried on, no parameter or buffer, and not moved."""
+def _renews(name: str, function: Function, later: AttributeSet) -> bool:
+    """`self.mean = 0.9 * self.mean + ...`, `self.sum += x`: carried on, no parameter or buffer, and not moved.
+
+    Or `self.state = new.detach()`, where `new = f * self.state + ...` stands before.
+    """
     carried = later.node if isinstance(later.node, ast.AugAssign) else later.value
-    if carried is None or not any(last_name(node) == name for node in walk(carried)):
+    if carried is None:
         return False
-    text = ast.unparse(carried)
+    read = (node for node in walk(carried) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+    steps = [carried, *(source(function.file, node, function.inner)[0] for node in read)]
+    text = " ".join(map(ast.unparse, steps))
     other = ("Parameter(", "Buffer(", *_MOVES)
     return f"self.{name}" in text and not any(word in text for word in other)
 

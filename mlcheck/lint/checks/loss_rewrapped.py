@@ -17,6 +17,8 @@ from mlcheck.lint.values import live, traces_of
 LOOKS_AT = "backward pass"
 _MAKERS = ("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.Tensor")
 _JOINS = ("mean", "sum", "requires_grad_")
+_DEPTH = 8
+_OF_NUMBERS = ("numpy.", "builtins.", "statistics.")
 _COMPUTED = pattern(r"loss|log_?p|logits")
 
 
@@ -80,15 +82,14 @@ def _collected(facts: Facts) -> Iterator[Finding]:
 def _of_leaf(facts: Facts) -> Iterator[Finding]:
     """`loss = torch.tensor(parts, requires_grad=True).mean()`, `loss.backward()`: that tensor alone gets a gradient."""
     told = {backward.place.spot for backward in facts.backwards if backward.severed is not None}
-    for file in facts.sites.mentioning(["requires_grad"]):
+    asking = any(True for _ in facts.sites.mentioning(["requires_grad"]))
+    for file in facts.sites.mentioning([".backward("]) if asking else ():
         for call in file.calls("backward"):
             owner = call.owner
             if owner is None or call.function is None or call.place.spot in told:
                 continue
-            made, context = source(file, before_methods(owner, _JOINS), call.context)
-            made, context = source(file, before_methods(made, _JOINS), context)
-            leaf = Call(file, made, context) if isinstance(made, ast.Call) else None
-            if leaf is None or file.called(made, context) not in _MAKERS or not _asks_gradient(leaf):
+            leaf = _summed(call, owner)
+            if leaf is None or leaf.file.called(leaf.node, leaf.context) not in _MAKERS or not _asks_gradient(leaf):
                 continue
             steps = [other for other in file.calls("step") if other.function is call.function]
             if steps and not _is_collected(leaf) and not _is_optimised(leaf):
@@ -98,6 +99,36 @@ def _of_leaf(facts: Facts) -> Iterator[Finding]:
                     help="`torch.stack` of the tensors as they were computed",
                     related=(call.place.location,),
                 )
+
+
+def _summed(backward: Call, owner: ast.expr) -> Call | None:
+    """The call that made what a loss is the sum of.
+
+    Of what is weighed, or returned by a function, only where it holds what was computed: a leaf may be weighed too.
+    """
+    file, made, context, near = backward.file, owner, backward.context, True
+    for _ in range(_DEPTH):
+        made, context = source(file, before_methods(made, _JOINS), context)
+        named = file.resolve(made.func, context) if isinstance(made, ast.Call) else None
+        given = list(returns(named)) if isinstance(named, Function) else []
+        if isinstance(made, ast.BinOp) and isinstance(made.op, ast.Mult | ast.Div):
+            made, near = made.left, False
+        elif isinstance(named, Function) and len(given) == 1:
+            file, made, context, near = named.file, given[0], named.inner, False
+        elif not isinstance(made, ast.Call) or before_methods(made, _JOINS) is made:
+            break
+    leaf = Call(file, made, context) if isinstance(made, ast.Call) else None
+    return leaf if leaf is not None and (near or _holds_computed(leaf)) else None
+
+
+def _holds_computed(leaf: Call) -> bool:
+    """`torch.tensor([first, second])` of names that the function gave what methods of tensors return."""
+    listed = leaf.node.args[0] if leaf.node.args else None
+    parts = listed.elts if isinstance(listed, ast.List | ast.Tuple) else []
+    made = [source(leaf.file, part, leaf.context) for part in parts if isinstance(part, ast.Name)]
+    joined = [each for each, _ in made if isinstance(each, ast.Call) and last_name(each.func) in _JOINS]
+    plain = any(leaf.file.called(each, context).startswith(_OF_NUMBERS) for each, context in made)
+    return bool(parts) and len(joined) == len(parts) and not plain
 
 
 def _is_collected(leaf: Call) -> bool:

@@ -18,7 +18,7 @@ from mlcheck.lint.values import split_of_name
 LOOKS_AT = "evaluation loop"
 WORDS = ("no_grad", "inference_mode", "set_grad_enabled")
 _MEANS = pattern(
-    r"\.mean\(\)\.item\(\)|(?:loss|criterion|entropy)\w*\(.*\)\.item\(\)|^loss\.item\(\)$|^loss$|float\(loss\)"
+    r"\.mean\(\)(?:\.item\(\))?$|^torch\.mean\(.*\)(?:\.item\(\))?$|(?:loss|criterion|entropy)\w*\(.*\)\.item\(\)|^loss\.item\(\)$|^loss$|float\(loss\)"
 )
 _SAMPLES = pattern(r"^len\(.*(?:data|dataset|_set|samples)\)$")
 _SUMS = pattern(r"reduction\s*=\s*[\"']sum|\*\s*(?:len|x\.|y\.|\w+\.size\(|\w+\.shape|batch_size|bs\b|n\b)|\.sum\(")
@@ -35,8 +35,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                     yield from _weighed_alike(scope, loop)
                     yield from _counted_full(scope, loop)
                 around = file.module.text_of(loop) if isinstance(scope.node, ast.Module) else scope.text
+                yield from _means(scope, loop, _SUMS.search(around) is not None) if not dropped else ()
                 if not dropped and not _SUMS.search(around):
-                    yield from _means(scope, loop)
                     yield from _listed(scope, loop)
                     yield from _metered(scope, loop)
     facts.sites.seen[LOOKS_AT] = seen
@@ -219,8 +219,11 @@ def _weight(cls: object) -> str:
     return names[2] if once and any(product in text for product in products) else ""
 
 
-def _means(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
-    """`total += loss.item()` in the loop, and `total / len(loader)` behind it."""
+def _means(scope: _Scope, loop: ast.For, summed: bool) -> Iterator[Finding]:
+    """`total += loss.item()` in the loop, and `total / len(loader)` behind it.
+
+    Where something is `summed` over samples there, only what says that it is a mean.
+    """
     over = {ast.unparse(part) for part in walk(loop.iter) if isinstance(part, ast.Name | ast.Attribute)}
     for node in walk(loop):
         if (
@@ -229,7 +232,8 @@ def _means(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
             or not isinstance(node.target, ast.Name)
         ):
             continue
-        if not _MEANS.search(ast.unparse(node.value)):
+        text = ast.unparse(node.value)
+        if not _MEANS.search(text) or (summed and ("mean(" not in text or _SUMS.search(text))):
             continue
         for use in scope.nodes:
             if isinstance(use, ast.BinOp) and isinstance(use.op, ast.Div) and ast.unparse(use.left) == node.target.id:

@@ -12,6 +12,7 @@ from mlcheck.lint.sites import File
 LOOKS_AT = "training-loop method"
 _UNASKED = pattern(r"\)\.(?:any|all)\b(?! *\()")
 _OWNERS = ("torch.", "numpy.")
+_IN_PLACE = ("copy_", "fill_", "zero_", "normal_", "uniform_", "requires_grad_", "clamp_", "mul_", "add_")
 _METHODS = ("zero_grad", "backward", "step", "eval", "train", "detach_", "update")
 
 
@@ -19,6 +20,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _own_methods(facts)
     yield from _unasked(facts)
+    yield from _assigned(facts)
     for file in facts.sites.mentioning([*(f".{name}" for name in _METHODS), ".__init__"], tests=True):
         if "torch" not in file.text:
             continue
@@ -30,6 +32,20 @@ def check(facts: Facts) -> Iterator[Finding]:
                     f"`{ast.unparse(node)}` is not called, only named: this line does nothing",
                     file.place(node, file.walk.module).location,
                     help=f"write `{ast.unparse(node)}()`",
+                )
+
+
+def _assigned(facts: Facts) -> Iterator[Finding]:
+    """`layer.weight.data.copy_ = values`, which takes the place of the method and copies nothing."""
+    for file in facts.sites.mentioning([f".{name} = " for name in _IN_PLACE], tests=True):
+        for assigned in file.walk.attributes if "torch" in file.text else ():
+            target = assigned.target
+            if target.attr in _IN_PLACE and isinstance(target.value, ast.Attribute):
+                yield Finding(
+                    f"This replaces the method `{target.attr}` of a tensor that is made anew each time: "
+                    "no value is changed",
+                    file.place(assigned.node, assigned.context).location,
+                    help=f"call it: `{ast.unparse(target)}(...)`",
                 )
 
 

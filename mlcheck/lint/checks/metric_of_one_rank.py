@@ -26,7 +26,7 @@ WORDS = ("DistributedSampler", "all_reduce", "Trainer(", "Accelerator")
 _MEAN = pattern(r"(?:^|_)(?:mean|avg|average)(?:_|$)")
 _DIVIDES = ("world_size", "AVG", "div", "num_gpus", "n_gpu", "num_processes")
 _SAMPLER = "torch.utils.data.DistributedSampler"
-_LOADER = pattern(r"loader|(?:\b|_)dl\b|batches", re.IGNORECASE)
+_LOADER = pattern(r"loader|(?:\b|_)(?:dl|iter)\b|batches", re.IGNORECASE)
 _FILLS = ("update", "add")
 _TOGETHER = (
     "all_reduce",

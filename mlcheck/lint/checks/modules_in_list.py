@@ -121,8 +121,9 @@ def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) ->
     if not empty or (local and _handed_on(local, function.node)):
         return False
     return bool(empty) and any(
-        _is_hidden_layer(cls, where, element, context)
+        _is_hidden_layer(cls, where, part, _inside(context, element))
         for where, element, context in _put_in(cls, name, local, function)
+        for part in flat([element])
     )
 
 

@@ -48,10 +48,12 @@ def _copied(cls: Class, loader: Loader) -> Iterator[Finding]:
         if is_drawn and _is_generator(function.file, assigned.value, assigned.context):
             yield _finding(f"self.{name}", function.place(assigned.node), loader)
     for name, function, assigned in _set_once(cls):
-        holder = _class_made(function.file, assigned)
-        if holder is None or not _names(text, name) or _RESEEDS.search(text_of(holder)):
-            continue
-        yield from _held(holder, loader)
+        value = assigned.value
+        made = origins(function.file, value, assigned.context) if value is not None and _names(text, name) else []
+        for holder, call in _made_in(made[0]) if len(made) == 1 else ():
+            if not _RESEEDS.search(text_of(holder)):
+                yield from _held(holder, loader)
+                yield from _handed(holder, call, loader)
 
 
 def _given(cls: Class, data: Origin, loader: Loader) -> Iterator[Finding]:
@@ -73,17 +75,34 @@ def _given(cls: Class, data: Origin, loader: Loader) -> Iterator[Finding]:
             if _draws_from(text, name):
                 yield _finding(f"self.{name}", made.file.place(made.node, made.context), loader)
             continue
-        for holder in _made_in(made):
+        for holder, call in _made_in(made):
             if not _RESEEDS.search(text_of(holder)):
                 yield from _held(holder, loader)
+                yield from _handed(holder, call, loader)
 
 
-def _made_in(made: Origin) -> Iterator[Class]:
-    """The classes of the project that an expression makes objects of: `Noise()`, `Compose([Noise(), Scale()])`."""
+def _made_in(made: Origin) -> Iterator[tuple[Class, Call]]:
+    """The objects of classes of the project that an expression makes: `Noise()`, `Compose([Noise(), Scale()])`."""
     for node in walk(made.node):
         named = made.file.resolve(node.func, made.context) if isinstance(node, ast.Call) else None
-        if isinstance(named, Class):
-            yield named
+        if isinstance(named, Class) and isinstance(node, ast.Call):
+            yield named, Call(made.file, node, made.context)
+
+
+def _handed(holder: Class, call: Call, loader: Loader) -> Iterator[Finding]:
+    """The generators that are made for an object, `Noise(np.random.RandomState(0))`, which draws from them."""
+    for name, given in _arguments_kept(holder, call):
+        if _is_generator(call.file, given, call.context) and _draws_from(_text_used(holder), name):
+            yield _finding(f"self.{name}", call.file.place(given, call.context), loader)
+
+
+def _arguments_kept(holder: Class, call: Call) -> Iterator[tuple[str, ast.expr]]:
+    """The attributes that the constructor sets to its parameters alone, and what the call gives for them."""
+    init = holder.find("__init__")
+    for position, parameter in enumerate(list(init.parameters)[1:] if init is not None else ()):
+        given = call.argument(parameter, position)
+        if isinstance(given, ast.expr):
+            yield from ((key, given) for key, _, kept in _set_once(holder) if is_name(kept.value, parameter))
 
 
 def _held(holder: Class, loader: Loader) -> Iterator[Finding]:
@@ -140,16 +159,11 @@ def _is_drawn_in_object(cls: Class, text: str, name: str) -> bool:
     """`self.augment = Augment(self.rng)`, which draws from it for each sample."""
     for key, function, assigned in _set_once(cls):
         holder, made = _class_made(function.file, assigned), assigned.value
-        init = holder.find("__init__") if holder is not None and _names(text, key) else None
-        if holder is None or init is None or not isinstance(made, ast.Call):
+        if holder is None or not isinstance(made, ast.Call) or not _names(text, key):
             continue
         call = Call(function.file, made, assigned.context)
-        for position, parameter in enumerate(list(init.parameters)[1:]):
-            given = call.argument(parameter, position)
-            if not isinstance(given, ast.expr) or own_attribute(given, function) != name:
-                continue
-            kept = [key for key, _, inner in _set_once(holder) if is_name(inner.value, parameter)]
-            if any(_draws_from(_text_used(holder), each) for each in kept):
+        for kept, given in _arguments_kept(holder, call):
+            if own_attribute(given, function) == name and _draws_from(_text_used(holder), kept):
                 return True
     return False
 

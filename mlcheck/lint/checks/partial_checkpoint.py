@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
@@ -195,15 +195,17 @@ def _schedule(load: Call) -> Call | None:
     """The one schedule that the function that loads, its object or its callers make; None if it may be set right."""
     calls = callers(load.file.sites, load.function) if load.function is not None else ()
     around = {load.function, *(call.function for call in calls if call.function is not None)}
+    kept = {origin.node for origin in _kept(load, lambda name: "sched" in name.lower())}
     made = [
         call
         for call in load.file.sites.calls(*_SCHEDULES)
-        if (load.cls is not None and call.cls is load.cls) or call.function in around
+        if (load.cls is not None and call.cls is load.cls) or call.function in around or call.node in kept
     ]
     if len(made) != 1 or made[0].argument("last_epoch") is not None:
         return None
     names = made[0].file.names_given(made[0].node)
-    steps = rf"(?<!\w){re.escape(names[0].rpartition('.')[2])}\.step\(" if len(names) == 1 else "(?!)"
+    name = r"\w*sched\w*" if made[0].node in kept else re.escape(names[0].rpartition(".")[2]) if names else "(?!)"
+    steps = rf"(?<!\w){name}\.step\(" if len(names) == 1 else "(?!)"
     own = load.function.text if load.function is not None else ""
     loads = any(_LOADS_SCHEDULE.search(file.text) for file in load.file.sites.files.values())
     caught_up = made[0].function is not load.function and re.search(steps, own) is not None
@@ -220,7 +222,7 @@ def _has_state(call: Call) -> bool:
     inner, names = (call.function.inner, call.function.parameters) if call.function is not None else (call.context, {})
     given = [ast.Name(name, ast.Load()) for name in names if _is_optimizer(name)]
     handed = [each for name in given for each in origins(call.file, name, inner)]
-    handed += _kept_optimizers(call)
+    handed += _kept(call, _is_optimizer)
     return bool(handed) and all(map(_is_stateful, handed))
 
 
@@ -228,14 +230,14 @@ def _is_stateful(made: Origin) -> bool:
     return made.name in _STATEFUL or (made.name == "torch.optim.SGD" and made.told("momentum", 2, 0) != 0)
 
 
-def _kept_optimizers(call: Call) -> list[Origin]:
-    """What the object of the method that loads was given as its optimizer."""
+def _kept(call: Call, is_meant: Callable[[str], bool]) -> list[Origin]:
+    """What the object of the method that loads was given, and keeps under such a name."""
     sets = call.cls.attributes.items() if call.cls is not None else ()
     return [
         origin
         for name, each in sets
         for function, assigned in each
-        if _is_optimizer(name) and isinstance(assigned.value, ast.Name) and assigned.value.id in function.parameters
+        if is_meant(name) and isinstance(assigned.value, ast.Name) and assigned.value.id in function.parameters
         for origin in origins(function.file, assigned.value, assigned.context)
     ]
 

@@ -1,12 +1,14 @@
 """scheduler-stepped-twice: one schedule is moved on at two places of the same loop."""
 
 import ast
+import itertools
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.training import SchedulerStep
+from mlcheck.lint.values import Object
 
 LOOKS_AT = "learning-rate scheduler"
 WORDS = ("schedule",)
@@ -16,6 +18,14 @@ def check(facts: Facts) -> Iterator[Finding]:
     by_scheduler: dict[object, list[SchedulerStep]] = {}
     for step in facts.training.scheduler_steps:
         by_scheduler.setdefault(step.scheduler.key, []).append(step)
+    for first, second in _alike(by_scheduler):
+        yield Finding(
+            f"This `{second.scheduler.name}` is made as another one is, for the same optimizer: each step of the two "
+            "lowers its learning rate twice",
+            second.scheduler.place.location,
+            help="give each optimizer a schedule of its own",
+            related=(first.scheduler.place.location,),
+        )
     for steps in by_scheduler.values():
         if any(step.given for step in steps) and steps[0].scheduler.name != "ReduceLROnPlateau":
             continue
@@ -35,6 +45,21 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help="step it at one place: after each batch, or after each epoch",
                         related=(first.place.location,),
                     )
+
+
+def _alike(by_scheduler: dict[object, list[SchedulerStep]]) -> Iterator[tuple[SchedulerStep, SchedulerStep]]:
+    """Two schedules of one kind and shape over one optimizer, each stepped once, in turns of the same loop."""
+    once = [steps[0] for steps in by_scheduler.values() if len({step.place.spot for step in steps}) == 1]
+    for first, second in itertools.combinations(once, 2):
+        one, other = first.scheduler, second.scheduler
+        held = [scheduler.optimizers for scheduler in (one, other)]
+        if one.place.spot == other.place.spot or one.type != other.type or one.arguments != other.arguments:
+            continue
+        if len(held[0]) != 1 or held[0] != held[1] or not isinstance(held[0][0], Object):
+            continue
+        loops = [[loop for loop, _ in step.when.loops] for step in (first, second)]
+        if first.always and second.always and loops[0] and loops[0] == loops[1]:
+            yield (first, second) if one.place.spot < other.place.spot else (second, first)
 
 
 def _are_together(facts: Facts, first: SchedulerStep, second: SchedulerStep) -> bool:

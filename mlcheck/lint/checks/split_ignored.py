@@ -11,6 +11,7 @@ from mlcheck.lint.sites import OPEN, Call, File
 from mlcheck.lint.sites.data.literal_splits import fixed_parts, literal_splits
 from mlcheck.lint.sites.data.loaders import kind_of_data, loaders
 from mlcheck.lint.sites.data.mixed_pairs import mixed_pairs
+from mlcheck.lint.sites.data.unused_parts import unused_parts
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.values import split_of_name
@@ -22,6 +23,14 @@ _PARTS = ("torch.utils.data.random_split", "torch.utils.data.Subset")
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _unused_part(facts)
+    for unused in unused_parts(facts.sites):
+        yield Finding(
+            f"`self.{unused.whole}` is the whole data set, and `self.{unused.part}`, the part that was split off, is "
+            "never used",
+            unused.loader.place.location,
+            help=f"give the loader `self.{unused.part}`",
+            related=(unused.split.place.location,),
+        )
     yield from _part_of_the_other(facts)
     yield from _unread_numbers(facts)
     yield from _sliced_whole(facts)

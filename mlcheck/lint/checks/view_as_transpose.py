@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.data.pictures import before_copies, has_channels_last
 from mlcheck.lint.sites.latest import latest, origin, source
 from mlcheck.lint.sites.layers.dimensions import (
+    before_joining,
     dimension,
     fed_to,
     moves,
@@ -87,7 +88,7 @@ def _parts(call: Call) -> tuple[ast.expr | None, list[ast.expr]]:
         owner = func.value
     if len(sizes) == 1:
         sizes = list(sizes[0].elts) if isinstance(sizes[0], ast.Tuple | ast.List) else sizes_of_other(call, sizes[0])
-    return before_copies(call.file, owner, call.context), sizes
+    return before_joining(call, before_copies(call.file, owner, call.context), sizes)
 
 
 def _of_time_first(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:

@@ -10,7 +10,7 @@ from mlcheck.lint.facts import Loop
 from mlcheck.lint.interpret import containers, turns
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.nodes import loads
-from mlcheck.lint.python import assignment, elements
+from mlcheck.lint.python import assignment, attributes, elements
 from mlcheck.lint.pytorch import snapshots
 from mlcheck.lint.values import Const, Params, Table, Tuple, Value
 
@@ -54,6 +54,8 @@ def dictionary(m: Machine, node: ast.Dict) -> Value:
         name = m.evaluate(key)
         if isinstance(name, Const) and isinstance(name.value, Hashable):
             table.items[name.value] = value
+            if isinstance(name.value, str):
+                attributes.name_object(m, value, name.value)
         else:
             open_ = True
             table.items[("?", m.fresh())] = value

@@ -60,11 +60,11 @@ class Loader:
     def split(self) -> str:
         """train, val or test, by the names of the loader, its data and the function; "" where they tell nothing.
 
-        Where they contradict each other, it is "" too.
+        Where they contradict each other, it is "" too; `val_loader` of `test_set` is held out all the same.
         """
-        found = {split for name in self._told() if (split := split_of_name(name))}
+        found = [split for name in self._told() if (split := split_of_name(name))]
         if found or self.call.function is None:
-            return found.pop() if len(found) == 1 else ""
+            return found[0] if len(set(found)) == 1 or (found and "train" not in found) else ""
         return self.hook or ("" if self._is_only_tried() else split_of_name(self.call.function.name))
 
     @cached_property

@@ -11,6 +11,7 @@ from mlcheck.lint.sites.scopes import Binding, Context
 
 _PARTS = ("chunk", "split", "tensor_split")
 _LAST = ("-1", "2")
+_JOINS = ("torch.cat", "torch.concat", "torch.concatenate", "torch.stack", "torch.vstack")
 
 
 def projected(call: Call, owner: ast.Name) -> list[str]:
@@ -120,6 +121,23 @@ def unpacked(call: Call, owner: ast.Name) -> list[str]:
                     names = [ast.unparse(element) for element in node.targets[0].elts]
                     return names if all(_is_same(call, name, node) for name in names) else []
     return []
+
+
+def before_joining(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> tuple[ast.expr, list[ast.expr]]:
+    """`x` and (batch, ...) of `torch.cat([x, y]).view(batch * 2, ...)`: the first of several that are alike."""
+    made, _ = source(call.file, owner, call.context)
+    if not isinstance(made, ast.Call) or call.file.called(made, call.context) not in _JOINS or not sizes:
+        return owner, sizes
+    along = Call(call.file, made, call.context).constant("dim", 1, default=0)
+    listed = made.args[0] if made.args else None
+    parts = listed.elts if isinstance(listed, ast.List | ast.Tuple) and along == 0 else []
+    if not parts or not isinstance(parts[0], ast.Name):
+        return owner, sizes
+    first, count = sizes[0], str(len(parts))
+    if isinstance(first, ast.BinOp) and isinstance(first.op, ast.Mult):
+        rest = [side for side in (first.left, first.right) if ast.unparse(side) != count]
+        first = rest[0] if len(rest) == 1 else first
+    return parts[0], [first, *sizes[1:]]
 
 
 def sizes_of_other(call: Call, node: ast.expr) -> list[ast.expr]:

@@ -58,11 +58,11 @@ def is_registered(cls: Class, name: str) -> bool:
 
 
 def _made_of(cls: Class, call: ast.Call, node: ast.expr, name: str) -> bool:
-    """`nn.Sequential(*layers)`, where `layers = sum(zip(self.blocks, activations), ())`."""
+    """`nn.Sequential(*layers)`, where `layers = sum(zip(self.blocks, activations), ())`; the layers of its rows."""
     inner = node.value if isinstance(node, ast.Starred) else node
     method = next((each for each in cls.methods.values() if call in each.nodes), None)
     if method is None or not isinstance(inner, ast.Name):
-        return False
+        return method is not None and any(is_attribute(part, method.receiver, name) for part in walk(inner))
     lines = [
         line for line in method.all(ast.Assign) if line.lineno < call.lineno and is_name(line.targets[0], inner.id)
     ]

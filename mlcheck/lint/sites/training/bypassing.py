@@ -15,6 +15,7 @@ from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.origins import Origin, callers, origins, returns
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.ranks import DDP
+from mlcheck.lint.sites.scopes import Binding
 
 _ASKED = ("hasattr", "isinstance", "getattr")
 _WITHOUT_GRADIENT = ("no_grad", "inference_mode", "set_grad_enabled", "no_sync")
@@ -48,7 +49,7 @@ def bypassed(sites: Sites) -> Iterator[Bypassed]:
                 if not known or _is_without_gradient(function, node):
                     continue
                 wraps, name = origins(file, owner, function.inner), ast.unparse(owner)
-                found = _bypassed_of(wraps, node, name)
+                found = _bypassed_of(wraps, node, name, _is_chosen(function, node.func))
                 if found and _is_trained(function, owner, wraps):
                     made = found[0]
                     where = made.file.place(made.node, made.context)
@@ -103,6 +104,8 @@ def _inside_by_name(function: Function, node: ast.AST) -> ast.expr | None:
     if not isinstance(called, ast.Name):
         return None
     bound = function.file.bindings(called.id, function.inner)
+    if (owner := _inside_where_wrapped(bound)) is not None:
+        return owner
     match bound[0].value if len(bound) == 1 and bound[0].kind == "value" else None:
         case ast.Attribute(value=ast.Name() | ast.Attribute(value=ast.Name()) as owner, attr="module"):
             return owner
@@ -110,6 +113,17 @@ def _inside_by_name(function: Function, node: ast.AST) -> ast.expr | None:
             named = function.file.resolve(opener, function.inner)
             return owner if isinstance(named, Function) and _opened(named) else None
     return None
+
+
+def _inside_where_wrapped(bound: list[Binding]) -> ast.expr | None:
+    """`head` of `inner = head.module` under a test, and `inner = head` in its other branch, or both in one line."""
+    values = [each.value for each in bound if each.kind == "value"]
+    if len(values) == len(bound) == 1 and isinstance(values[0], ast.IfExp):
+        values = [values[0].body, values[0].orelse]
+    inner = [each for each in values if isinstance(each, ast.Attribute) and each.attr == "module"]
+    outer = [each for each in values if isinstance(each, ast.Name | ast.Attribute) and each not in inner]
+    alike = len(values) == 2 and len(inner) == 1 and [ast.unparse(inner[0].value)] == [*map(ast.unparse, outer)]
+    return inner[0].value if alike else None
 
 
 def _inside_by_method(function: Function, node: ast.AST) -> ast.expr | None:
@@ -157,9 +171,15 @@ def _arms(function: Function) -> list[ast.expr]:
     return [arm for each in found for arm in ([each.body, each.orelse] if isinstance(each, ast.IfExp) else [each])]
 
 
-def _bypassed_of(wraps: list[Origin], call: ast.Call, name: str) -> list[Origin]:
+def _is_chosen(function: Function, called: ast.expr) -> bool:
+    """`inner`, which is what is inside the wrapper if there is one, and else the model itself."""
+    bound = function.file.bindings(called.id, function.inner) if isinstance(called, ast.Name) else []
+    return _inside_where_wrapped(bound) is not None
+
+
+def _bypassed_of(wraps: list[Origin], call: ast.Call, name: str, chosen: bool) -> list[Origin]:
     """The wrappers that are called past. Of several models only a wrapper has a `module` to be called by itself."""
-    if ast.unparse(call.func) == f"{name}.module":
+    if chosen or ast.unparse(call.func) == f"{name}.module":
         return [wrap for wrap in wraps if canonical(wrap.name) == DDP and isinstance(wrap.node, ast.Call)]
     return wraps if all(_is_bypass(wrap, call, name) for wrap in wraps) else []
 

@@ -54,10 +54,11 @@ def _counting(context: Context, loop: Context) -> ast.If | None:
 
 
 def _clears(step: Call, guard: ast.If) -> bool:
-    owner = step.owner
+    """Whether the optimizer, or a model by itself, clears the gradients there."""
     under = [node for line in guard.body for node in walk(line)]
-    return owner is not None and any(
-        isinstance(node, ast.Call) and ast.unparse(node.func) == f"{ast.unparse(owner)}.zero_grad" for node in under
+    return step.owner is not None and any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "zero_grad"
+        for node in under
     )
 
 
