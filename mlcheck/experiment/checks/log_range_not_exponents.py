@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import yaml
-
 from mlcheck.core.finding import Finding
 from mlcheck.experiment.document import merged_entries
-from mlcheck.experiment.ranges import parameters
+from mlcheck.experiment.ranges import parameters, written
 from mlcheck.experiment.seen import Experiment
-from mlcheck.experiment.shape import NUMBER, is_filled_in, kinds, number
 
 _APART = 10.0  # as values; as exponents between 0 and 1 these are all but the same
 
@@ -19,7 +16,7 @@ def check(experiment: Experiment) -> Iterator[Finding]:
     document = experiment.document
     for parameter in parameters(document):
         entries = {entry.key: entry.value for entry in merged_entries(parameter.node)}
-        base, low, high = (_written(entries.get(name)) for name in ("base", "minval", "maxval"))
+        base, low, high = (written(entries.get(name)) for name in ("base", "minval", "maxval"))
         if parameter.kind != "log" or base is None or low is None or high is None:
             continue
         if base > 1 and low > 0 and high < 1 and low * _APART <= high:
@@ -29,10 +26,3 @@ def check(experiment: Experiment) -> Iterator[Finding]:
                 document.at(entries["minval"]),
                 help=f"write the exponents: for {low:g}, that of {base:g} whose power it is",
             )
-
-
-def _written(node: yaml.Node | None) -> float | None:
-    """A number that is written out."""
-    if isinstance(node, yaml.ScalarNode) and not is_filled_in(node) and NUMBER in kinds(node):
-        return number(node)
-    return None
