@@ -80,9 +80,12 @@ def _parse(path: str, data: bytes, root: str) -> Config:
 
     where = os.path.relpath(path)
     try:
-        table = tomllib.loads(data.decode("utf-8")).get("tool", {}).get("mlcheck", {})
+        tools = tomllib.loads(data.decode("utf-8")).get("tool", {})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadConfig(f"{where}: not valid TOML: {error}") from error
+    table = tools.get("mlcheck", {}) if isinstance(tools, dict) else {}
+    if not isinstance(table, dict):
+        raise BadConfig(f"{where}: `tool.mlcheck` must be one table, `[tool.mlcheck]`, not {table!r}")
     known = {entry.name.replace("_", "-"): entry for entry in fields(Config) if entry.name != "root"}
     values: dict[str, Any] = {}
     for key, value in table.items():
@@ -124,4 +127,6 @@ def _checked(where: str, key: str, value: Any, default: Any) -> Any:
     if type(value) is not type(default):
         kind = {"str": "a string", "bool": "true or false", "dict": "a table"}.get(type(default).__name__, "a number")
         raise BadConfig(f"{where}: `{key}` must be {kind}, not {value!r}")
+    if key in _TIMES and not value > 0:
+        raise BadConfig(f"{where}: `{key}` must be more than 0 seconds, not {value:g}")
     return value

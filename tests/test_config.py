@@ -69,6 +69,8 @@ def test_a_pyproject_without_the_table_does_not_hide_the_one_above(
         ("entry = 3", "`entry` must be a string"),
         ("per-file-ignores = []", "`per-file-ignores` must be a table"),
         ('per-file-ignores = { a = "b" }', "`per-file-ignores.a` must be a list of strings"),
+        ("time-limit = -1", "`time-limit` must be more than 0 seconds, not -1"),
+        ("budget = 0", "`budget` must be more than 0 seconds, not 0"),
         ("broken = = ", "not valid TOML"),
     ],
 )
@@ -79,3 +81,15 @@ def test_a_wrong_table_is_told_in_one_sentence(project: Path, table: str, told: 
     assert told in str(caught.value)
     assert str(caught.value).startswith("pyproject.toml: ")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["[[tool.mlcheck]]\nstrict = true\n", "tool.mlcheck = 3\n"])
+def test_only_one_table_is_a_table(project: Path, text: str) -> None:
+    (project / "pyproject.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(BadConfig, match=r"`tool\.mlcheck` must be one table"):
+        load_config()
+
+
+def test_tools_that_are_no_table_hold_none(project: Path) -> None:
+    (project / "pyproject.toml").write_text("tool = 3  # tool.mlcheck\n", encoding="utf-8")
+    assert load_config() == Config(root=".")

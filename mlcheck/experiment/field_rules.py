@@ -44,6 +44,16 @@ def not_both(one: str, other: str) -> Rule:
     return check
 
 
+def both_or_none(one: str, other: str) -> Rule:
+    def check(values: Values, _: yaml.Node, path: str) -> Iterator[Problem]:
+        if (one in values) != (other in values):
+            given, missing = (one, other) if one in values else (other, one)
+            told = f"`{given}` is set without `{missing}`, which the cluster refuses"
+            yield Problem(values[given], joined(path, given), told, f"add `{missing}`, or take `{given}` out")
+
+    return check
+
+
 def one_unit(values: Values, node: yaml.Node, path: str) -> Iterator[Problem]:
     given = [entry.key for entry in merged_entries(node)]
     if len(given) == 1 and given[0] in values:

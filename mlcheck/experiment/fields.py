@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mlcheck.experiment.field_rules import (
+    both_or_none,
     grid_has_counts,
     mounted_once,
     names_or_pattern,
@@ -195,7 +196,7 @@ EXPERIMENT = Fields(
         "workspace": TEXT_,
     },
     wants=("checkpoint_storage", "name", "hyperparameters", "reproducibility", "searcher"),
-    rules=(grid_has_counts, mounted_once),
+    rules=(grid_has_counts, mounted_once, both_or_none("workspace", "project")),
     removed={
         "batches_per_step": "write `scheduling_unit`: steps were removed in 0.13",
         "internal": "take it out",

@@ -10,7 +10,7 @@ import yaml
 
 from mlcheck.experiment.document import Document, merged_entries
 from mlcheck.experiment.field_rules import text
-from mlcheck.experiment.shape import WHOLE, is_filled_in, kinds, number
+from mlcheck.experiment.shape import NUMBER, WHOLE, is_filled_in, kinds, number
 
 SEARCHED = ("int", "double", "log", "categorical")
 
@@ -59,4 +59,11 @@ def whole(node: yaml.Node | None) -> int | None:
     if isinstance(node, yaml.ScalarNode) and not is_filled_in(node) and WHOLE in kinds(node):
         value = number(node)
         return int(value) if math.isfinite(value) else None
+    return None
+
+
+def written(node: yaml.Node | None) -> float | None:
+    """A number that is written out."""
+    if isinstance(node, yaml.ScalarNode) and not is_filled_in(node) and NUMBER in kinds(node):
+        return number(node)
     return None

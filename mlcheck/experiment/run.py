@@ -38,6 +38,7 @@ RULES = (
     "grid-resource-repeated",
     "grid-value-misread",
     "invalid-experiment-config",
+    "log-range-not-exponents",
     "metric-direction-reversed",
     "path-outside-container",
     "period-longer-than-run",
@@ -73,9 +74,11 @@ def run_lint_and_configs(
         report = replace(report, results=())
     found = list(dict.fromkeys(named + [path for given in rest for path in configs(given)]))
     results, notices = _judged(found, set(named), selection, settings) if found else ([], [])
+    read_too = int(report.environment.get("files linted", "0")) + len(found)
     return replace(
         report,
         subject=", ".join(paths),
+        environment=report.environment | ({"files linted": str(read_too)} if found else {}),
         results=tuple(sorted((*report.results, *results), key=lambda result: result.rule)),
         notices=(*report.notices, *notices),
     )

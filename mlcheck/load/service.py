@@ -21,6 +21,7 @@ _ACCEPTED = (
     "it must be a function of one query, a class with predict(query) and optionally load() and predict_batch(queries), "
     "or an nn.Module"
 )
+_PLAIN = "that runs one query to its end, or give the running service by --url"
 
 
 class NoService(Mistake):
@@ -76,7 +77,7 @@ def of_target(target: Any, entry: str) -> Service:
 
         return exported.of_module(target() if isinstance(target, type) else target)
     if inspect.iscoroutinefunction(target):
-        raise NoService(f"`{entry}` is async: name a plain function that runs one query to its end")
+        raise NoService(f"`{entry}` is async: it must be a plain function {_PLAIN}")
     if inspect.isclass(target):
         return _of_object(target(), entry)
     if inspect.isroutine(target):
@@ -112,7 +113,7 @@ def _of_object(target: Any, entry: str) -> Service:
         kind = "a module" if isinstance(target, ModuleType) else f"an object of type {type(target).__name__}"
         raise NoService(f"`{entry}` is {kind} without a method `predict`: {_ACCEPTED}")
     if inspect.iscoroutinefunction(predict):
-        raise NoService(f"`{entry}`.predict is async: offer a plain method that runs one query to its end")
+        raise NoService(f"`{entry}`.predict is async: it must be a plain method {_PLAIN}")
     load = getattr(target, "load", None)
     if callable(load):
         load()

@@ -74,6 +74,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("mlcheck_result", given, indirect=True, ids=names)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A marked test is decided whether or not it names the result: pytest drops a fixture that nothing names."""
+    if isinstance(item, pytest.Function) and hasattr(item, "callspec") and "mlcheck_result" in item.callspec.params:
+        if "mlcheck_result" not in item.fixturenames:
+            item.fixturenames.insert(0, "mlcheck_result")
+
+
 @pytest.fixture
 def mlcheck_result(request: pytest.FixtureRequest) -> Result:
     """What one probe of the marked entry point came to. Asking for it fails or skips the test with the evidence."""

@@ -25,7 +25,7 @@ def parameters(marker: pytest.Mark, where: str, root: Path) -> tuple[list[tuple[
         options = _options(marker, root)
         asked = [rule for rule in probe_rules(options.only, options.skip) if rule != ENTRY_RULE or not options.only]
     except (Mistake, TypeError) as error:
-        raise pytest.UsageError(f"{where}: {error}") from None
+        raise pytest.Collector.CollectError(f"{where}: {error}") from None
     return [(options, rule) for rule in asked], asked
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from rich.text import Text
 
@@ -44,8 +45,7 @@ def alarm(item: Item) -> Iterator[Row]:
     result = item.decided
     yield _title(item)
     yield from _evidence(result)
-    for finding in result.findings[:_SHOWN_FINDINGS]:
-        yield from _finding(finding)
+    yield from _findings(result.findings[:_SHOWN_FINDINGS])
     left = len(result.findings) - _SHOWN_FINDINGS
     if left > 0:
         yield under(Text(f"... and {left:,} more like it"))
@@ -94,6 +94,14 @@ def _evidence(result: Result) -> Iterator[Row]:
         yield under(Text(one_line(digest.options(result)), style="dim"))
 
 
+def _findings(findings: Sequence[Finding]) -> Iterator[Row]:
+    """Each with its place; what is to be done about several in a row is told once, beneath the last."""
+    for finding, following in zip_longest(findings, findings[1:]):
+        yield from _finding(finding)
+        if finding.help and (following is None or following.help != finding.help):
+            yield under(Text(f"do: {one_line(finding.help)}"))
+
+
 def _finding(finding: Finding) -> Iterator[Row]:
     yield under(Text(one_line(finding.message)))
     numbers = {one_line(name, 60): digest.number(value) for name, value in list(finding.numbers.items())[:8]}
@@ -103,8 +111,6 @@ def _finding(finding: Finding) -> Iterator[Row]:
     if place:
         also = "".join(f", {one_line(str(other), 200)}" for other in finding.related[:4])
         yield under(Text(f"at: {one_line(place, 200)}{also}", style="cyan"))
-    if finding.help:
-        yield under(Text(f"do: {one_line(finding.help)}"))
 
 
 def _overruled(item: Item) -> Iterator[Row]:
@@ -118,8 +124,7 @@ def _overruled(item: Item) -> Iterator[Row]:
 def calm(item: Item) -> Iterator[Row]:
     yield _title(item)
     yield from _evidence(item.decided)
-    for finding in item.decided.findings[:_SHOWN_FINDINGS]:
-        yield from _finding(finding)
+    yield from _findings(item.decided.findings[:_SHOWN_FINDINGS])
     if item.outcome is not Outcome.PASS:
         yield from _overruled(item)
 

@@ -98,6 +98,16 @@ def test_a_chain_of_causes_ends_in_its_first_link() -> None:
     assert cause_names(*chain) == [("a", ["b", "c"])]
 
 
+def test_a_warning_is_not_suspected_of_what_a_failure_explains() -> None:
+    suspect = result("suspect", Outcome.WARN, explains=("symptom",))
+    symptom = result("symptom", Outcome.FAIL)
+    assert cause_names(suspect, symptom) == [("suspect", ["symptom"])]
+    cause = result("cause", Outcome.FAIL, explains=("symptom",))
+    assert cause_names(cause, suspect, symptom) == [("cause", ["symptom"]), ("suspect", [])]
+    waiver = result("cause", Outcome.WAIVED, By.SIGN_OFF, explains=("symptom",))
+    assert cause_names(cause, waiver, suspect, symptom) == [("symptom", []), ("suspect", [])]
+
+
 def test_alarms_that_explain_one_another_are_all_told() -> None:
     ring = [
         result("a", Outcome.FAIL, explains=("b",)),

@@ -65,6 +65,7 @@ def test_a_folder_is_read_code_and_config(write: Write) -> None:
         "experiment.yaml:7:11 metric-direction-reversed",
     ]
     assert "missing-zero-grad" in {result.rule for result in report.results}
+    assert report.environment["files linted"] == "2"  # the config is one of them
 
 
 def test_a_config_by_name(write: Write) -> None:

@@ -115,3 +115,10 @@ def test_poor_scaling_on_a_busy_machine_is_undecided() -> None:
     noisy = [rung(closed(100)), rung(closed(110, workers=2, foreign=0.5), workers=2)]
     found = throughput_does_not_scale.check(ladder(*noisy), Limits(scaling=Scaling(min_efficiency=0.7)))
     assert found.outcome is Outcome.INCONCLUSIVE
+
+
+def test_more_than_a_worker_more_can_bring_comes_of_fewer_threads() -> None:
+    one, two = rungs(100, 400)
+    told = throughput_does_not_scale.check(ladder(replace(one, threads=2), two), Limits()).summary
+    assert told.endswith("a worker with 1 CPU thread answers 2 times what one with 2 does: try `--threads 1`")
+    assert "threads" not in throughput_does_not_scale.check(ladder(one, two), Limits()).summary

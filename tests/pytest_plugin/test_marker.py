@@ -43,6 +43,14 @@ def test_a_wrong_mark_is_one_sentence(marked: Marked, options: str, told: str) -
     out = pytester.runpytest().stdout.str()
     assert told in out
     assert "Traceback" not in out
+    assert "pluggy" not in out.partition("ERROR collecting")[2]
+
+
+@pytest.mark.slow
+def test_a_marked_test_needs_no_argument_to_be_decided(marked: Marked) -> None:
+    result = marked('"train:biuld", only=["input-ignored"]').runpytest()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*there is no `biuld` in*did you mean `build`*"])
 
 
 @pytest.mark.slow

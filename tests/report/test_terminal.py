@@ -165,6 +165,14 @@ def test_numbers_that_the_message_names_are_not_told_twice(report: Report) -> No
     assert "shared 300, by chance 0.25" in told
 
 
+def test_what_to_do_about_several_in_a_row_is_told_once(report: Report) -> None:
+    several = tuple(Finding(f"query {name} differs", help=help_) for name, help_ in zip("abc", "XXY", strict=True))
+    result = replace(report.results[0], findings=several)
+    told = terminal.render(replace(report, results=(result,)), width=100, color=False)
+    lines = [line.strip() for line in told.splitlines() if line.strip().startswith(("query", "do: "))]
+    assert lines == ["query a differs", "query b differs", "do: X", "query c differs", "do: Y"]
+
+
 def test_probes_that_one_error_stops_tell_it_once(report: Report) -> None:
     def stopped(rule: str, version: str, line: int) -> Result:
         said = f"RuntimeError: is at version {version}"

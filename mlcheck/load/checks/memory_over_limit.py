@@ -26,7 +26,8 @@ def check(ladder: Ladder, limits: Limits) -> Verdict:
     highest = {rung.workers: _peak(rung) for rung in rungs}
     totals = {rung.workers: _total(rung) for rung in rungs}
     summary = "; ".join(
-        f"{plural(count, 'worker')}: {number(totals[count])} MB together, {number(highest[count])} MB the largest"
+        f"{plural(count, 'worker')}: {number(totals[count])} MB together, shared pages counted once; "
+        f"the largest {number(highest[count])} MB with them"
         for count in totals
     )
     held = _held(highest, totals, limits.memory)
@@ -36,7 +37,7 @@ def check(ladder: Ladder, limits: Limits) -> Verdict:
     if broken:
         return Verdict(Outcome.FAIL, summary, "", broken, figures, numbers, looked_at)
     if limits.memory.per_worker_mb is None and limits.memory.total_mb is None:
-        reason = "measured, but no limit is stated to judge it by: set [memory] in the SLO file"
+        reason = "measured, but no limit is stated to judge it by: set per_worker_mb or total_mb below [memory]"
         return Verdict(Outcome.INCONCLUSIVE, summary, reason, (), figures, numbers, looked_at)
     return Verdict(Outcome.PASS, summary, "", (), figures, numbers, looked_at)
 

@@ -22,7 +22,7 @@ def check(ladder: Ladder, limits: Limits) -> Verdict:
     if not rungs:
         return Verdict(Outcome.SKIP, reason="no number of workers was measured")
     shown = ", ".join(f"{number(rung.capacity)}/s at {rung.workers}" for rung in rungs)
-    summary = f"queries answered: {shown}; {_knee(rungs)}"
+    summary = f"queries answered: {shown}; {_knee(rungs)}{_fewer_threads(rungs)}"
     figure = _figure(rungs)
     numbers = {f"queries a second at {rung.workers}": cell(rung.capacity) for rung in rungs}
     asked = sum(len(phase.samples) for rung in rungs for phase in rung.phases if phase.kind == "closed")
@@ -74,6 +74,19 @@ def _knee(rungs: list[Rung]) -> str:
             change = best.capacity / rung.capacity - 1
             return f"the knee is at {rung.workers}: {best.workers} workers change it by {change:+.0%}, none does better"
     return f"no knee up to {rungs[-1].workers}"
+
+
+def _fewer_threads(rungs: list[Rung]) -> str:
+    """More than so many times as much comes of fewer threads each, and not of a wrong measurement."""
+    first = rungs[0]
+    better = [rung for rung in rungs if rung.threads < first.threads and _efficiency(rung, first) > _GAIN]
+    if not better:
+        return ""
+    best = max(better, key=lambda rung: _efficiency(rung, first))
+    return (
+        f"; a worker with {plural(best.threads, 'CPU thread')} answers {number(_efficiency(best, first))} times what "
+        f"one with {first.threads} does: try `--threads {best.threads}`"
+    )
 
 
 def _figure(rungs: list[Rung]) -> Figure:
