@@ -243,3 +243,19 @@ run(dict(shuffle=True), 1)
 @pytest.mark.parametrize("code", MADE_OF_ITSELF.values(), ids=list(MADE_OF_ITSELF))
 def test_what_is_made_of_itself(code: str) -> None:
     assert crashes({"train": HEAD + code}) == []
+
+
+def test_what_is_unpacked_of_fewer_or_unknown_parts() -> None:
+    """`a, b, c = x, *rest`: which part goes where is known up to the star alone."""
+    code = HEAD + (
+        "def compare(encode, head, x, y, *rest):\n"
+        "    z, w, p, q = encode(x), *rest\n"
+        "    one, *others = head(z), head(w)\n"
+        "    d, e = encode(x), encode(y), encode(x)\n"
+        "    u, v = head(d), head(e)\n"
+        "    loss = F.cosine_similarity(u, e.detach()) + F.cosine_similarity(v, d) + F.mse_loss(p, q.data)\n"
+        "    loss.mean().backward()\n"
+        "    xs, ys, *zs = [], []\n"
+        "    return one, others, xs, ys, zs\n"
+    )
+    assert crashes({"train": code}) == []

@@ -111,6 +111,14 @@ def test_a_notebook_is_read_like_a_file() -> None:
     assert f"{found.location.line} | loss.backward()" in shown
 
 
+def test_a_notebook_that_imports_again_is_for_a_kernel_that_was_just_started() -> None:
+    used = "import os\nimport torch\nprint(torch.cuda.device_count())"
+    chosen = "os.environ['CUDA_VISIBLE_DEVICES'] = '1'"
+    write("late.ipynb", as_notebook(used, chosen))
+    write("again.ipynb", as_notebook(used, "import os\n" + chosen + "\nimport torch"))
+    assert [path for path, _ in places(lint(), "visible-devices")] == ["late.ipynb"]
+
+
 def test_a_comment_in_a_notebook_answers() -> None:
     answered = FORGETFUL.replace("loss.backward()", f"loss.backward()  # mlcheck: ignore[{RULE}] on purpose")
     write("study.ipynb", as_notebook(answered))

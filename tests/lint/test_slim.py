@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,10 +55,44 @@ def test_it_takes_a_third_of_the_memory() -> None:
     assert size(slimmed(ast.parse(code), code)) < size(ast.parse(code)) / 3
 
 
+def test_a_deep_copy_is_slim_and_whole() -> None:
+    tree = slimmed(ast.parse(ODD), ODD)
+    copied = deepcopy(tree)
+    assert spelled(copied) == spelled(tree)
+    assert {type(node) for node in ast.walk(copied)} == {type(node) for node in ast.walk(tree)}
+    assert not {id(node) for node in walk(copied) if type(node) in SLIM.values()} & {id(node) for node in walk(tree)}
+
+
 def test_what_is_nested_too_deeply_stays_as_it_is() -> None:
     code = "x = 1" + " + 1" * sys.getrecursionlimit()
     tree = slimmed(ast.parse(code), code)
     assert sum(isinstance(node, ast.Constant) for node in walk(tree)) == sys.getrecursionlimit() + 1
+
+
+def test_rules_that_copy_or_sort_nodes_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loader for each word, and a class that speaks of dropout in two ways."""
+    (tmp_path / "train.py").write_text(
+        "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self, drop):\n"
+        "        super().__init__()\n"
+        "        self.drop = nn.Dropout(drop)\n"
+        "        self.body = nn.LSTM(4, 4, 2, dropout=drop)\n"
+        "        self.spare = nn.Dropout(0.5)\n"
+        "    def forward(self, x):\n"
+        "        return self.body(x)[0]\n"
+        "def loaders(sets):\n"
+        "    return {k: DataLoader(sets[k], 8, shuffle=k == 'val', drop_last=True) for k in ['train', 'val']}\n"
+        "loaders({'train': torch.load('a'), 'val': torch.load('b')})['val']\n"
+    )
+
+    def told() -> Report:
+        return replace(run_lint([str(tmp_path)], LintSettings()), started="", seconds=0)
+
+    usual = told()
+    monkeypatch.setattr(run, "_LARGE", 0)
+    assert told() == usual
+    assert not [result for result in usual.results if result.outcome == "error"]
 
 
 @pytest.mark.parametrize("folder", [folder.name for folder in FIXTURES.iterdir() if folder.is_dir()])

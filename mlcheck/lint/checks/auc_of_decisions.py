@@ -125,8 +125,7 @@ def _kept(file: File, node: ast.Attribute, context: Context, depth: int) -> Orig
 def _begun(cls: Class, name: str) -> Iterator[ast.expr | None]:
     """What `self.outputs` is assigned: `[]`, also in `self.labels, self.outputs = [], []`."""
     for _, assigned in cls.attribute(name):
-        parts = assigned.unpacked.elts if isinstance(assigned.unpacked, ast.Tuple) else []
-        yield parts[assigned.item] if 0 <= assigned.item < len(parts) else assigned.value
+        yield assigned.value
 
 
 def _is_joined(value: ast.AST | None, name: str) -> bool:

@@ -10,7 +10,7 @@ from mlcheck.lint.facts import Backward, Facts, Forward, Loop
 from mlcheck.lint.nodes import is_none, walk
 from mlcheck.lint.sites import AttributeSet, Class, File, Function
 from mlcheck.lint.sites.guards import own_attribute
-from mlcheck.lint.sites.latest import latest, origin
+from mlcheck.lint.sites.latest import origin
 from mlcheck.lint.sites.layers.carried_states import carried
 from mlcheck.lint.sites.layers.modules import holds_parameters, module_classes
 from mlcheck.lint.values import Object, owner_key
@@ -131,9 +131,6 @@ def _queues(cls: Class, forward: Function, assigned: AttributeSet, name: str) ->
 def _is_learned(cls: Class, forward: Function, node: ast.expr) -> bool:
     """Whether a layer with parameters made it, or what a function of torch made it of."""
     made, context = origin(cls.file, node, forward.inner)
-    if isinstance(made, ast.Tuple) and isinstance(node, ast.Name):
-        bound = latest(cls.file, node, forward.inner)
-        made = made.elts[bound.item] if bound is not None and 0 <= bound.item < len(made.elts) else made
     if not isinstance(made, ast.Call):
         return False
     layer = own_attribute(made.func, forward)

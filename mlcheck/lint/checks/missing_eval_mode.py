@@ -19,6 +19,7 @@ from mlcheck.lint.judging import (
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Sites
 from mlcheck.lint.sites.evaluation.own_switches import sets_own_mode
+from mlcheck.lint.sites.layers.dropping import drops_by_default
 from mlcheck.lint.sites.straight import reads_sizes_alone
 from mlcheck.lint.sites.training.critics import tells_apart
 from mlcheck.lint.values import Object
@@ -27,11 +28,13 @@ LOOKS_AT = "model call"
 _COUNTS = pattern(r"flops|macs|summary|num_param")
 """`model.get_flops(x)` asks for sizes, which are the same in both modes."""
 _SWITCHED = (
-    *("Dropout", "dropout", "BatchNorm", "batch_norm", "InstanceNorm", "self.training", "RReLU", "Transformer"),
+    *("DropPath", "drop_path", "BatchNorm", "batch_norm", "InstanceNorm", "self.training", "RReLU", "Transformer"),
     *("torchvision.models", "timm", "transformers", "hub.load", "pretrained", "segmentation_models", "diffusers"),
 )
 _GENERATOR = pattern(r"^(?:net_?)?G(?:_\w+)?$|^(?:net_?)?g$|^gen(?:erator)?(?:_|$)|(?:^|_)generator$")
 _FETCHED = ("pretrained", "weights=", "load", "hub", "timm", "torchvision", "create_model")
+_REFRESHES = pattern(r"reset_running_stats\(|\.momentum = None")
+"""What gathers the statistics of BatchNorm once more, over data that may be called anything."""
 _FLAGS = ("training", "is_training", "train", "is_train")
 
 
@@ -48,7 +51,9 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if not _is_judged_by(facts, forward) or not _left_in_train_mode(forward, for_training):
             continue
-        if forward.moded == "unknown" and (not _is_told(forward) or _has_nothing_to_switch(facts.sites, forward)):
+        if forward.moded == "unknown" and not _is_told(forward):
+            continue
+        if _has_nothing_to_switch(facts.sites, forward):
             continue
         if not (_is_told(forward) or _has_learnt(facts, forward)) or _is_meant(facts, forward):
             continue
@@ -106,6 +111,8 @@ def _is_meant(facts: Facts, forward: Forward) -> bool:
         return True
     if _is_told_its_mode(forward) or sets_own_mode(forward) or draws_again(forward):
         return True
+    if any(_REFRESHES.search(_text_around(facts.sites, mode)) for mode in forward.modes):
+        return True
     return any(_is_chosen(facts.sites, mode) for mode in forward.modes) or _is_generator_at_work(facts, forward)
 
 
@@ -119,13 +126,17 @@ def _is_told(forward: Forward) -> bool:
 
 
 def _has_nothing_to_switch(sites: Sites, forward: Forward) -> bool:
-    """A module of the project, where no file that it is made of speaks of what goes by the mode, or of other models."""
+    """A module of the project, where no file that it is made of speaks of what goes by the mode, or of other models.
+
+    Dropout whose rate is 0, if nobody asks for another one, drops nothing.
+    """
     if not isinstance(forward.module, Object) or forward.module.cls is None or "?" in forward.module.cls.libraries:
         return False
+    words = (*_SWITCHED, "torchvision") if forward.moded == "yes" else _SWITCHED
     todo, seen = [info.module.source.path for info in forward.module.cls.mro], set[str]()
     while todo:
         file = sites.at(path := todo.pop())
-        if file is None or any(word in file.text for word in _SWITCHED):
+        if file is None or any(word in file.text for word in words) or drops_by_default(file):
             return False
         seen.add(path)
         todo += [other for other in file.imports if other not in seen]
@@ -212,10 +223,15 @@ def _is_chosen(sites: Sites, mode: Mode) -> bool:
     part = node.func.value
     if not isinstance(part, ast.Attribute):
         return False
-    whole = ast.unparse(part.value)
-    for file in sites.files.values():
-        if file.path == mode.place.path:
-            inside = [f.node for f in file.functions if f.node.lineno <= node.lineno <= (f.node.end_lineno or 0)]
-            text = file.module.text_of(inside[-1]) if inside else file.text
-            return f"{whole}.eval()" in text or (f"{whole} = " in text and ".eval()\n" in text)
-    return False
+    whole, text = ast.unparse(part.value), _text_around(sites, mode)
+    return f"{whole}.eval()" in text or (f"{whole} = " in text and ".eval()\n" in text)
+
+
+def _text_around(sites: Sites, mode: Mode) -> str:
+    """The text of the function that puts the model into a mode; of the file, if it stands in none."""
+    file = sites.at(mode.place.path) if mode.place else None
+    if file is None or mode.place is None:
+        return ""
+    line = mode.place.location.line
+    inside = [f.node for f in file.functions if f.node.lineno <= line <= (f.node.end_lineno or 0)]
+    return file.module.text_of(inside[-1]) if inside else file.text

@@ -34,6 +34,11 @@ _NOT_TRAINED = ("target", "teacher", "ema", "momentum", "frozen", "fixed", "old"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    told = {(each.location.path, each.location.line): each for each in reversed([*_found(facts)])}
+    yield from reversed(told.values())  # one line is one fault, whichever ways it was seen
+
+
+def _found(facts: Facts) -> Iterator[Finding]:
     yield from _inside_modules(facts)
     yield from _under_no_grad(facts)
     for name, given, call in kept_from_gradients(facts.sites):

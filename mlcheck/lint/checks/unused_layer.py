@@ -16,7 +16,6 @@ from mlcheck.lint.words import lines_with, occurrences
 
 LOOKS_AT = "module class"
 _ASKS = ("isinstance", "hasattr", "type")
-_NAMED_BY = {ast.Name: "id", ast.Attribute: "attr", ast.keyword: "arg"}
 _ANY = ("children(", "modules(", "_modules", "__dict__", "eval(", "vars(", "locals(")
 
 
@@ -103,13 +102,12 @@ def _makes_dropout(cls: Class, assigned: AttributeSet) -> bool:
 def _drops_elsewhere(cls: Class, assigned: AttributeSet) -> bool:
     """Whether its class speaks of dropout elsewhere too: a layer is handed the rate, or a function drops out."""
     own = set(walk(assigned.node))
-    named = (ast.Name, ast.Attribute, ast.keyword)
     return any(
-        "drop" in str(getattr(node, _NAMED_BY[type(node)])).lower()
+        "drop" in (node.arg or "" if isinstance(node, ast.keyword) else last_name(node)).lower()
         for base in cls.line
         for method in base.methods.values()
         for node in method.nodes
-        if isinstance(node, named) and node not in own
+        if isinstance(node, ast.Name | ast.Attribute | ast.keyword) and node not in own
     )
 
 

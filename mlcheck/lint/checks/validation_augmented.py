@@ -13,7 +13,7 @@ from mlcheck.lint.sites.data.jitter import mixing_collate, noise_in_samples, tra
 from mlcheck.lint.sites.data.loaders import PUBLIC, Loader, classes_of, loaders
 from mlcheck.lint.sites.data.makers import made
 from mlcheck.lint.sites.data.part_transforms import PARTS, transforms_of_parts, transforms_of_whole
-from mlcheck.lint.sites.data.transforms import is_random, name_of, transforms_of
+from mlcheck.lint.sites.data.transforms import is_random, makes_the_task, name_of, transforms_of
 from mlcheck.lint.sites.evaluation.evaluation_steps import augmented_steps
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.values import split_of_name
@@ -31,7 +31,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if loader.own_split in ("val", "test") and not loader.trained and not _is_changed(loader):
             data, steps = _steps(loader)
             drawn = next((step for step in steps if is_random(step)), None)
-            if drawn is not None and not _is_meant(facts.sites, loader):
+            if drawn is not None and not makes_the_task(steps) and not _is_meant(facts.sites, loader):
                 yield Finding(
                     f"The {'validation' if loader.own_split == 'val' else 'test'} data is augmented at random: "
                     f"`{name_of(drawn)}` is among its transforms",
@@ -43,7 +43,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if each.split in ("val", "test") and not each.trained and each.loader.own_split == "":
             steps = _steps_of(each.data) if not _is_changed(each.loader) else []
             drawn = next((step for step in steps if is_random(step)), None)
-            if drawn is not None:
+            if drawn is not None and not makes_the_task(steps):
                 yield Finding(
                     f"The {'validation' if each.split == 'val' else 'test'} data is augmented at random: what this "
                     f"call makes has `{name_of(drawn)}` among its transforms",

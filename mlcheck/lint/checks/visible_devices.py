@@ -37,7 +37,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     _runs_elsewhere(file, context) or _is_passed_on(file, node, context) or _is_for_child(file, context)
                 )
                 used = None if kept else _first_use(file, node, context)
-                if used is not None:
+                if used is not None and not _starts_afresh(file, used.node, node):
                     yield Finding(
                         f"`{_KEY}` is set after CUDA was first used, or asked: the choice may be ignored",
                         file.place(node, context).location,
@@ -56,6 +56,16 @@ def _first_use(file: File, node: ast.AST, context: Context) -> Place | None:
     """Where CUDA was asked before."""
     here = _used_before(file, node, context) or _asked_by_import(file, node, context)
     return file.place(here, context) if here is not None else _used_before_call(file, context)
+
+
+def _starts_afresh(file: File, used: ast.AST, node: ast.AST) -> bool:
+    """A notebook that imports again in between what it has: the cell is written for a kernel that was just started."""
+    if not file.path.endswith(".ipynb"):
+        return False
+    first, last = getattr(used, "lineno", 0), getattr(node, "lineno", 0)
+    lines = [line for line in file.module.source.tree.body if isinstance(line, ast.Import | ast.ImportFrom)]
+    had = {alias.name for line in lines if line.lineno < first for alias in line.names}
+    return any(first < line.lineno < last and not had.isdisjoint(each.name for each in line.names) for line in lines)
 
 
 def _runs_elsewhere(file: File, context: Context) -> bool:

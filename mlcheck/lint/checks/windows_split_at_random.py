@@ -85,10 +85,8 @@ def _windows(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) 
 
 
 def _unpacked(file: File, node: ast.Name, context: Context, depth: int) -> tuple[File, ast.AST, Context] | None:
-    """`x` of `x, y = make_windows(series)`, and of `x, y = [], []`."""
+    """`x` of `x, y = make_windows(series)`."""
     bound = latest(file, node, context)
-    if bound is not None and bound.kind == "item" and isinstance(bound.value, ast.Tuple):
-        return _appended(file, node, context) if _is_empty_list(bound.value.elts[bound.item]) else None
     made = bound.value if bound is not None and bound.kind == "item" else None
     named = file.resolve(made.func, bound.context) if bound is not None and isinstance(made, ast.Call) else None
     given = list(returns(named)) if isinstance(named, Function) else []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from functools import cache
 from typing import Any, TypeVar
 
@@ -41,8 +42,17 @@ def _kinds() -> Iterator[type[ast.AST]]:
             yield kind
 
 
+def _deep_copy(node: ast.AST, memo: dict[int, Any]) -> ast.AST:
+    """What `copy.deepcopy` makes of a slim node: by itself it copies the dictionary that there is none of."""
+    made = ast.AST.__new__(type(node))
+    for name in (slot for slot in (*_fields(type(node)), *node._attributes) if hasattr(node, slot)):
+        setattr(made, name, deepcopy(getattr(node, name), memo))
+    return made
+
+
 SLIM: dict[type, type] = {
-    kind: type(kind.__name__, (kind,), {"__slots__": (*_fields(kind), *kind._attributes)}) for kind in _kinds()
+    kind: type(kind.__name__, (kind,), {"__slots__": (*_fields(kind), *kind._attributes), "__deepcopy__": _deep_copy})
+    for kind in _kinds()
 }
 
 

@@ -98,6 +98,11 @@ def _with_all_traces(first: Value, values: Sequence[Value]) -> Value:
     return first
 
 
+def sides(value: Value) -> list[Value]:
+    """What a value may be, where conditions tell it apart."""
+    return [*sides(value.then), *sides(value.other)] if isinstance(value, Select) else [value]
+
+
 def _selects(value: Value) -> int:
     return 1 + _selects(value.then) + _selects(value.other) if isinstance(value, Select) else 0
 

@@ -7,6 +7,7 @@ import ast
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.frames import DeadPath
+from mlcheck.lint.interpret.joins import sides
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import ClassInfo
 from mlcheck.lint.python import decorators
@@ -219,9 +220,9 @@ def _set(m: Machine, made: Object, training: bool, grad: str, node: ast.AST) -> 
         modes.set_mode(m, made, value, place)
     m.ready(made)
     for name in m.store.get(("attrs", made.id)) or ():
-        held = m.store.get(("a", made.id, name))
-        if modes.is_module(held) or (isinstance(held, Symbol) and modes.known_as_module(m, held)):
-            modes.set_mode(m, held, value, place)
+        for held in sides(m.store.get(("a", made.id, name))):
+            if modes.is_module(held) or (isinstance(held, Symbol) and modes.known_as_module(m, held)):
+                modes.set_mode(m, held, value, place)
 
 
 def _configure(m: Machine, made: Object, node: ast.AST) -> None:

@@ -166,14 +166,16 @@ def set_mode(m: Machine, owner: Value, training: Value, place: Place) -> None:
     if isinstance(owner, Symbol) and WRAPPER.search(owner.name):
         _blur(m, handed_out=True)
     m.moded.add(key)
+    stamp = m.stamp()
+    if any(mode.stamp > stamp for mode in m.store.get(("mode", key)) or ()):
+        return  # said in a constructor that had waited until after that
     if isinstance(training, Saved):
-        stamp = m.stamp()
         saved = frozenset(Mode(mode.kind, mode.place, mode.when, stamp) for mode in training.modes)
         m.store.set(("mode", key), saved)
         return
     known, _ = truth(m, training)
     kind = "unknown" if known is None else "train" if known else "eval"
-    m.store.set(("mode", key), frozenset([Mode(kind, place, m.now(), m.stamp())]))
+    m.store.set(("mode", key), frozenset([Mode(kind, place, m.now(), stamp)]))
 
 
 def _is_of_collection(key: Hashable) -> bool:

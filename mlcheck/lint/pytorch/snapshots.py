@@ -10,6 +10,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.certainty import always
+from mlcheck.lint.interpret.joins import sides
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.pytorch import modes
@@ -97,22 +98,18 @@ def assigned(m: Machine, target: ast.expr, value: Value) -> None:
 
 def _state_of_any(m: Machine, value: Value) -> Value:
     """The state of one of the models that the value may be of, where it is a state of whichever it is."""
-    sides = _sides(value)
-    return sides[0] if all(isinstance(side, Object) and m.store.get(("alias", side.id)) for side in sides) else value
-
-
-def _sides(value: Value) -> list[Value]:
-    return [*_sides(value.then), *_sides(value.other)] if isinstance(value, Select) else [value]
+    found = sides(value)
+    return found[0] if all(isinstance(side, Object) and m.store.get(("alias", side.id)) for side in found) else value
 
 
 def _taken_at_times(m: Machine, target: ast.expr, value: Value) -> Object | None:
     """The weights that a helper gives back in one case, where it else gives back what the variable held before."""
     old = m.lookup(target.id) if isinstance(target, ast.Name) and isinstance(value, Select) else None
-    sides = _sides(value)
-    states = [side for side in sides if isinstance(side, Object) and side is not old]
+    found = sides(value)
+    states = [side for side in found if isinstance(side, Object) and side is not old]
     states = [side for side in states if m.store.get(("alias", side.id))]
-    before = _sides(old) if old is not None else []
-    return states[0] if states and any(side in before for side in sides) else None
+    before = sides(old) if old is not None else []
+    return states[0] if states and any(side in before for side in found) else None
 
 
 def _branched(m: Machine, within: ast.AST) -> frozenset[ast.AST]:

@@ -105,13 +105,7 @@ def source(file: File, node: ast.expr, context: Context) -> tuple[ast.expr, Cont
 
 
 def _assigned(binding: Binding) -> ast.expr | None:
-    value = binding.value if isinstance(binding.value, ast.expr) else None
-    if binding.kind == "item" and isinstance(value, ast.Tuple) and isinstance(binding.node, ast.Assign):
-        target = binding.node.targets[0]
-        alike = isinstance(target, ast.Tuple) and len(target.elts) == len(value.elts)
-        starred = any(isinstance(part, ast.Starred) for part in (*value.elts, *getattr(target, "elts", ())))
-        return value.elts[binding.item] if alike and not starred else None
-    return value if binding.kind == "value" else None
+    return binding.value if binding.kind == "value" and isinstance(binding.value, ast.expr) else None
 
 
 def origin(file: File, node: ast.expr, context: Context) -> tuple[ast.expr, Context]:

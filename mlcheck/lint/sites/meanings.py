@@ -81,6 +81,9 @@ def _method(file: File, node: ast.Attribute, context: Context) -> Named:
     function = file.method_around(context)
     if function is not None and is_name(node.value, function.receiver):
         return function.cls.find(node.attr) if function.cls else None
+    if function is not None and function.cls is not None and isinstance(node.value, ast.Call):
+        above = function.cls.line[1:] if is_name(node.value.func, "super") else ()
+        return next((base.methods[node.attr] for base in above if node.attr in base.methods), None)
     return None
 
 

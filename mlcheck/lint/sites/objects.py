@@ -39,7 +39,7 @@ def class_of_object(file: File, node: ast.AST, context: Context, depth: int) -> 
         return None
     if isinstance(made, ast.Name):
         bindings = file.bindings(made.id, context)
-        if len(bindings) != 1 or bindings[0].kind not in ("param", "value", "item", "with"):
+        if len(bindings) != 1 or bindings[0].kind not in ("param", "value", "with"):
             return None
         binding = bindings[0]
         if binding.kind == "param":
@@ -48,8 +48,6 @@ def class_of_object(file: File, node: ast.AST, context: Context, depth: int) -> 
         if binding.kind == "with":
             cls = class_of_object(file, made, context, depth - 1) if made is not None else None
             return cls if cls is not None and _enters_itself(cls) else None
-        if isinstance(made, ast.Tuple | ast.List) and 0 <= binding.item < len(made.elts):
-            made = made.elts[binding.item]
     elif isinstance(made, ast.Attribute):
         made, context = _kept(file, made, context)
     made = before_methods(made, _SAME_OBJECT) if isinstance(made, ast.expr) else made

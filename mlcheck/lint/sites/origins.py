@@ -230,7 +230,7 @@ def given(sites: Sites, function: Function, parameter: str) -> Iterator[Origin]:
 
 
 def callers(sites: Sites, function: Function) -> Iterator[Call]:
-    """The calls that certainly mean this function; of a constructor, the calls of its class and of its heirs."""
+    """The calls that certainly mean this function; of a constructor, those of its class and of its heirs' `super()`."""
     wanted: Function | Class = function
     name = function.name
     if name in ("__call__", "forward") and function.cls is not None:
@@ -238,6 +238,7 @@ def callers(sites: Sites, function: Function) -> Iterator[Call]:
         if name == "__call__":
             return
     if name == "__init__" and function.cls is not None:
+        yield from sites.once_of(_by_meaning, (sites, name)).get(function, ())
         wanted, name = function.cls, function.cls.name
     yield from sites.once_of(_by_meaning, (sites, name)).get(wanted, ())
 

@@ -49,7 +49,7 @@ def names_of_choice(call: Call) -> tuple[str, ...]:
 
 
 def _asks_rank(file: File, test: ast.expr, context: Context) -> bool:
-    """`if rank == 0:`, and `if chosen:` where `chosen = rank == 0`."""
+    """`if rank == 0:`, and `if chosen:` where `chosen = rank == 0`, also as `self.chosen` that a caller hands in."""
     test = test.operand if isinstance(test, ast.UnaryOp) else test
     parts = test.values if isinstance(test, ast.BoolOp) else [test]
     if mentions_rank(test) or any(_is_of_rank(file, part) for part in parts) or _names_process(file, test):
@@ -58,7 +58,10 @@ def _asks_rank(file: File, test: ast.expr, context: Context) -> bool:
         return True
     told = file.bindings(test.id, context) if isinstance(test, ast.Name) else []
     values = [each.value for each in told if each.kind == "value" and isinstance(each.value, ast.expr)]
-    return any(mentions_rank(value) or _names_process(file, value) for value in values)
+    if any(mentions_rank(value) or _names_process(file, value) for value in values):
+        return True
+    chosen = [part for part in parts if isinstance(part, ast.Name | ast.Attribute)]
+    return any(mentions_rank(each.node) for part in chosen for each in origins(file, part, context))
 
 
 def _is_of_rank(file: File, test: ast.expr) -> bool:

@@ -9,8 +9,9 @@ from mlcheck.core.named_tuples import NamedTuple
 
 
 class Binding(NamedTuple):
-    """What gives a name its meaning. `kind`: value, item (the `item`-th of `value` unpacked), loop (an element of
-    `value`), with, import, from, def, class, param, other (unknown: `del`, `except ... as`, `+=`, a pattern)."""
+    """What gives a name its meaning. `kind`: value, item (the `item`-th of `value` unpacked, which is no tuple that is
+    written out), loop (an element of `value`), with, import, from, def, class, param, other (unknown: `del`,
+    `except ... as`, `+=`, a pattern)."""
 
     kind: str
     value: ast.AST | None

@@ -91,14 +91,14 @@ class Walk:
         self, target: ast.Tuple | ast.List, kind: str, value: ast.expr | None, context: Context, node: ast.stmt
     ) -> None:
         starred = any(isinstance(item, ast.Starred) for item in target.elts)
-        paired = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts) and kind == "value"
+        written = value.elts if isinstance(value, ast.Tuple | ast.List) and kind == "value" else None
+        paired = min(map(_unstarred, (target.elts, written))) if written is not None else 0
         for index, item in enumerate(target.elts):
-            if paired and not starred:
-                assert isinstance(value, ast.Tuple | ast.List)
-                self.target(item, "value", value.elts[index], context, node)
-            elif isinstance(item, ast.Name) and kind == "value" and not starred:
+            if written is not None and index < paired:
+                self.target(item, "value", written[index], context, node)
+            elif isinstance(item, ast.Name) and kind == "value" and written is None and not starred:
                 self.bind(item.id, "item", value, context, node, index)
-            elif isinstance(item, ast.Attribute) and kind == "value" and not starred:
+            elif isinstance(item, ast.Attribute) and kind == "value" and written is None and not starred:
                 self.attributes.append(AttributeSet(item, None, context, node, value, index))
                 self.push_one(item.value, context)
             else:
@@ -109,6 +109,11 @@ class Walk:
             self.mutations.setdefault(owner.id, []).append((node, context))
         elif isinstance(owner, ast.Attribute):
             self.mutated_attributes.add(owner.attr)
+
+
+def _unstarred(items: list[ast.expr]) -> int:
+    """How many of them stand before the first `*rest`."""
+    return next((index for index, item in enumerate(items) if isinstance(item, ast.Starred)), len(items))
 
 
 def _asks_by_name(value: ast.expr | None) -> bool:

@@ -173,8 +173,6 @@ def _of_name(file: File, node: ast.Name, name: str, context: Context, depth: int
         return _of_appended(file, name, context, depth)
     if found.kind == "value" and isinstance(found.value, ast.expr):
         return _format(file, found.value, found.context, depth - 1)
-    if found.kind == "item" and isinstance(found.value, ast.Tuple) and found.item < len(found.value.elts):
-        return _format(file, found.value.elts[found.item], found.context, depth - 1)
     return None
 
 

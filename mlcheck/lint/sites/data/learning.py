@@ -166,9 +166,6 @@ def _statistic(passed: Passed, node: ast.expr, data: ast.expr) -> tuple[str, str
     if isinstance(node, ast.Name) and latest(file, node, passed.context) is None:
         return _statistic_of_branches(passed, node, data)
     made, where = source(file, node, passed.context)
-    if isinstance(node, ast.Name) and (found := latest(file, node, passed.context)) is not None:
-        if found.kind == "item" and isinstance(found.value, ast.Tuple):
-            made = found.value.elts[found.item]
     if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute):
         return "", ""
     named = file.resolve(made.func, where)

@@ -23,6 +23,7 @@ _RANDOM = frozenset(
     ]
 )
 _OF_PART = pattern(r"train|split|mode|phase|aug|val|test|eval|subset|part", re.IGNORECASE)
+_LABELS = pattern(r"label|mask|seg|target|class", re.IGNORECASE)
 _SETTLED = frozenset(["RandomApply", "RandomChoice", "RandomOrder"])
 
 
@@ -189,6 +190,25 @@ def is_random(step: Origin) -> bool:
     if name.startswith(_MONAI):
         return last.startswith("Rand") and "Crop" not in last
     return name.startswith(_SPACES) and last not in _SETTLED and (last.startswith("Random") or last in _RANDOM)
+
+
+def makes_the_task(steps: list[Origin]) -> bool:
+    """Whether the random steps make what a model is to undo: they change a copy, or some of several pictures alone.
+
+    MONAI's steps name what they change; a picture that is changed beside its labels is augmented.
+    """
+    if any(name_of(step).startswith("CopyItems") for step in steps):
+        return True
+    loaded = {key for step in steps if name_of(step).startswith("LoadImage") for key in _keys(step)}
+    drawn = {key for step in steps if is_random(step) for key in _keys(step)}
+    return bool(drawn) and drawn < loaded and not any(map(_LABELS.search, loaded))
+
+
+def _keys(step: Origin) -> list[str]:
+    given = Call(step.file, step.node, step.context).argument("keys", 0) if isinstance(step.node, ast.Call) else None
+    listed = step.file.value(given, step.context)[0] if given is not None else None
+    parts = listed.elts if isinstance(listed, ast.List | ast.Tuple) else [] if listed is None else [listed]
+    return [key for part in parts if isinstance(key := step.file.constant(part, step.context), str)]
 
 
 def name_of(step: Origin) -> str:

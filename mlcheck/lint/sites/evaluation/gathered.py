@@ -77,16 +77,11 @@ def _step(found: Gathered, name: ast.Name) -> _Step | None:
         function = found.file.function_around(bound.context)
         held = list(given(found.file.sites, function, name.id)) if function is not None else []
         return _Step(held[0].file, held[0].node, held[0].context) if len(held) == 1 else None
-    if not isinstance(bound.value, ast.expr) or bound.kind not in ("value", "item"):
+    if not isinstance(bound.value, ast.expr) or bound.kind != "value":
         return None
-    value = bound.value
-    if bound.kind == "item":
-        if not isinstance(value, ast.Tuple) or bound.item >= len(value.elts):
-            return None
-        value = value.elts[bound.item]
-    if isinstance(value, ast.List) and not value.elts:
+    if isinstance(bound.value, ast.List) and not bound.value.elts:
         return _added(found, name.id)
-    return _Step(found.file, value, bound.context)
+    return _Step(found.file, bound.value, bound.context)
 
 
 def _is_grown_list(found: Gathered, name: ast.Name) -> bool:

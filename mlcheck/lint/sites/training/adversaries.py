@@ -59,10 +59,7 @@ def held_by(sites: Sites) -> Held:
 def _kept_as(made: Call, model: ast.expr) -> Iterator[str]:
     """`g` of `self.g = generator`, in the function that hands `generator.parameters()` to an optimizer."""
     for each in made.file.walk.attributes if isinstance(model, ast.Name) else ():
-        value = each.value
-        if isinstance(each.unpacked, ast.Tuple) and 0 <= each.item < len(each.unpacked.elts):
-            value = each.unpacked.elts[each.item]
-        if is_name(value, last_name(model)) and made.file.function_around(each.context) is made.function:
+        if is_name(each.value, last_name(model)) and made.file.function_around(each.context) is made.function:
             yield each.target.attr
 
 

@@ -54,13 +54,11 @@ def _made(function: Function, name: str) -> ast.expr | None:
     """What a name is bound to, once and with gradients, alone or with others."""
     bound = function.inner.scope.bindings.get(name, [])
     value = bound[0].value if len(bound) == 1 else None
-    if value is None or bound[0].kind not in ("value", "item"):
+    if not isinstance(value, ast.expr) or bound[0].kind != "value":
         return None
     if any(isinstance(outer.node, ast.With) and switches_off(outer.node) for outer in bound[0].context.outwards()):
         return None
-    if bound[0].kind == "item":
-        return value.elts[bound[0].item] if isinstance(value, ast.Tuple) and bound[0].item >= 0 else None
-    return value if isinstance(value, ast.expr) else None
+    return value
 
 
 def _has_graph(function: Function, name: str) -> bool:

@@ -39,7 +39,7 @@ class Signs:
         self.lines, self.is_positive = lines, is_positive
         self.above = parents(lines.nodes)
 
-    def of(self, node: ast.AST, sign: int = 1, followed: frozenset[str] = frozenset()) -> list[Entered] | None:
+    def of(self, node: ast.AST, sign: int = 1, followed: frozenset[ast.stmt] = frozenset()) -> list[Entered] | None:
         while (outer := self.above.get(id(node))) is not None:
             match outer:
                 case ast.UnaryOp(op=ast.USub()):
@@ -62,11 +62,11 @@ class Signs:
                         sign, other = -sign, other.operand
                     if not self.is_positive(other):
                         return None
-                case ast.Assign(targets=[ast.Name(id=name)]) if name not in followed:
-                    return self._of_reads(name, outer, sign, followed | {name})
-                case ast.AugAssign(target=ast.Name(id=name), op=ast.Add() | ast.Sub()) if name not in followed:
+                case ast.Assign(targets=[ast.Name(id=name)]) if outer not in followed:
+                    return self._of_reads(name, outer, sign, followed | {outer})
+                case ast.AugAssign(target=ast.Name(id=name), op=ast.Add() | ast.Sub()) if outer not in followed:
                     sign = -sign if isinstance(outer.op, ast.Sub) else sign
-                    return self._of_reads(name, outer, sign, followed | {name})
+                    return self._of_reads(name, outer, sign, followed | {outer})
                 case _:
                     return None
             if outer is None:
@@ -85,19 +85,23 @@ class Signs:
         named = file.called(call, context) or (file.called(made, where) if isinstance(made, ast.Call) else "")
         return -_SIDES.get(constant_label(file, target, context) if named in _BINARY else "", 0)
 
-    def _of_reads(self, name: str, line: ast.stmt, sign: int, followed: frozenset[str]) -> list[Entered] | None:
-        """From where the variable is read before the next line that gives it another value."""
+    def _of_reads(self, name: str, line: ast.stmt, sign: int, followed: frozenset[ast.stmt]) -> list[Entered] | None:
+        """From where the variable is read below, up to the line that is sure to give it another value."""
         names = [node for node in self.lines.all(ast.Name) if is_name(node, name)]
-        stores = sorted(node.lineno for node in names if isinstance(node.ctx, ast.Store))
+        stores = sorted((n for n in names if isinstance(n.ctx, ast.Store)), key=lambda store: store.lineno)
         if len(stores) > _MANY:
             return None
-        after = next((store for store in stores if store > line.lineno and not self._adds(name, store)), 1 << 30)
-        reads = [n for n in names if isinstance(n.ctx, ast.Load) and line.lineno <= n.lineno <= after]
+        end = line.end_lineno or line.lineno
+        after = next((store.lineno for store in stores if store.lineno > end and self._replaces(store, line)), 1 << 30)
+        reads = [n for n in names if isinstance(n.ctx, ast.Load) and end < n.lineno <= after]
         ways = [way for read in reads if (way := self.of(read, sign, followed)) is not None]
         return [entered for way in ways for entered in way] or None
 
-    def _adds(self, name: str, line: int) -> bool:
-        """Whether what the variable held goes on in what the line gives it."""
-        kept = [n for n in self.lines.all(ast.Name) if is_name(n, name) and n.lineno == line]
-        added = any(node.lineno == line for node in self.lines.all(ast.AugAssign))
-        return added or any(isinstance(node.ctx, ast.Load) for node in kept)
+    def _replaces(self, store: ast.Name, line: ast.stmt) -> bool:
+        """Whether who comes from the line passes the store, and what the variable held does not go on in it."""
+        given = self.above.get(id(store))
+        around = self.above.get(id(given))
+        outer: ast.AST | None = line
+        while outer is not None and outer is not around:
+            outer = self.above.get(id(outer))
+        return outer is around and not isinstance(given, ast.AugAssign)
