@@ -2,11 +2,14 @@
 
 import ast
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Context, File
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.options import by_default
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "moving average"
@@ -20,6 +23,13 @@ _MADE = {
 }
 _WEIGHTS = ("parameters()", "state_dict()")
 _HARDLY = 0.2  # no method that averages weights keeps so little: BYOL begins at 0.99, TD3 keeps 0.995, Polyak more
+
+
+class _At(NamedTuple):
+    """Where a formula stands."""
+
+    file: File
+    context: Context
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -99,28 +109,35 @@ def _updates(file: File) -> Iterator[tuple[ast.AST, Context, ast.expr | None, as
     """What averages weights one by one: the shares of the old and of the new one, as far as they are written."""
     for call in file.calls("add_", "lerp_", "copy_"):
         func = call.node.func
-        if not isinstance(func, ast.Attribute) or not call.node.args or not _goes_through_weights(call.context):
+        if not isinstance(func, ast.Attribute) or not call.node.args:
+            continue
+        if not _goes_through_weights(call.context) and not _is_entry(file, func.value, call.context):
             continue
         if "grad" in ast.unparse(call.node):  # an optimizer's average of gradients may be as short as it likes
             continue
-        if func.attr == "lerp_" and len(call.node.args) > 1:
-            yield call.node, call.context, None, call.node.args[1]
-        elif func.attr == "copy_":
-            yield from ((call.node, call.context, *both) for both in _formula(func.value, call.node.args[0]))
-        elif isinstance(func.value, ast.Call) and getattr(func.value.func, "attr", "") == "mul_" and func.value.args:
-            yield call.node, call.context, func.value.args[0], call.argument("alpha", 1)
+        if func.attr == "copy_":
+            yield from ((call.node, call.context, *both) for both in _formula(call, func.value, call.node.args[0]))
+        else:
+            yield from ((call.node, call.context, *both) for both in _formula(call, _changed(func.value), call.node))
     for function in file.functions:
         text = function.text
         for loop in function.nodes if "parameters" in text or "state_dict" in text else ():
             if isinstance(loop, ast.For) and any(word in ast.unparse(loop.iter) for word in _WEIGHTS):
                 for node in walk(loop):
                     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
-                        for both in _formula(node.targets[0], node.value):
+                        for both in _formula(_At(file, function.inner), node.targets[0], node.value):
                             yield node, function.inner, *both
     for assigned in file.walk.attributes:
         if assigned.value is not None and assigned.target.attr == "data" and _goes_through_weights(assigned.context):
-            for both in _formula(assigned.target, assigned.value):
+            for both in _formula(_At(file, assigned.context), assigned.target, assigned.value):
                 yield assigned.node, assigned.context, *both
+
+
+def _changed(owner: ast.expr) -> ast.expr:
+    """What a chain of changes in place begins with: `ema` of `ema.mul_(decay)`."""
+    while isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute):
+        owner = owner.func.value
+    return owner
 
 
 def _goes_through_weights(context: Context) -> bool:
@@ -134,37 +151,66 @@ def _goes_through_weights(context: Context) -> bool:
     return False
 
 
-def _formula(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """The factors of the old and of the new weights in `old * a + new * b`."""
-    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add):
-        return
-    terms = [_term(value.left), _term(value.right)]
-    old = [_bare(term[0]) == _bare(target) for term in terms if term is not None]
-    if len(old) == len(terms) and old.count(True) == 1:
-        mine, other = terms[old.index(True)], terms[old.index(False)]
-        assert mine is not None
-        assert other is not None
-        yield mine[1], other[1]
+def _is_entry(file: File, node: ast.expr, context: Context) -> bool:
+    """Whether it is an entry of what `state_dict()` gave."""
+    held = source(file, node.value, context)[0] if isinstance(node, ast.Subscript) else None
+    return isinstance(held, ast.Call) and last_name(held.func) == "state_dict"
 
 
-def _term(node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
-    """The weights and their factor in a product of two; which is which is told by `.data` and by being a number."""
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
-        return None
-    left, right = node.left, node.right
-    return (right, left) if _is_factor(left) else (left, right) if _is_factor(right) else None
+def _formula(at: Call | _At, target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr | None, ast.expr | None]]:
+    """The factors of the old and of the new weights, as in `old * a + new * b`, `old.mul(a).add(new, alpha=b)` and
+    `old.lerp(new, b)`, also in place."""
+    match value:
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            yield from _of_sum(at, target, left, right)
+        case ast.Call(
+            func=ast.Attribute(
+                value=ast.Call(func=ast.Attribute(value=old, attr="mul" | "mul_"), args=[kept]), attr="add" | "add_"
+            ),
+            args=[new, *_],
+        ) if _bare(at, old) == _bare(at, target):
+            product = _term(at, new)
+            alpha = Call(at.file, value, at.context).argument("alpha", 1)
+            yield kept, alpha if product is None else product[1] if alpha is None else None
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="lerp"), args=[old, new, share]):
+            yield from _of_lerp(at, target, old, new, share)
+        case ast.Call(func=ast.Attribute(value=old, attr="lerp" | "lerp_"), args=[new, share]):
+            yield from _of_lerp(at, target, old, new, share)
 
 
-def _is_factor(node: ast.expr) -> bool:
-    """A number, `1 - x`, or a name that says so."""
-    words = ("decay", "momentum", "tau", "alpha", "beta", "rate", "polyak", "rho", "keep")
-    if isinstance(node, ast.Constant | ast.BinOp):
-        return True
-    name = last_name(node)
-    return name in ("m", "d", "a", "t") or any(word in name.lower() for word in words)
+def _of_sum(at: Call | _At, target: ast.expr, left: ast.expr, right: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    terms = [term for side in (left, right) if (term := _term(at, side)) is not None]
+    old = [_bare(at, weights) == _bare(at, target) for weights, _ in terms]
+    if len(terms) == len(old) == 2 and old.count(True) == 1:
+        yield terms[old.index(True)][1], terms[old.index(False)][1]
 
 
-def _bare(node: ast.expr) -> str:
+def _of_lerp(
+    at: Call | _At, target: ast.expr, old: ast.expr, new: ast.expr, share: ast.expr
+) -> Iterator[tuple[ast.expr | None, ast.expr]]:
+    if _bare(at, old) == _bare(at, target):
+        yield None, share
+    elif _bare(at, new) == _bare(at, target):
+        yield None, ast.BinOp(ast.Constant(1.0), ast.Sub(), share)
+
+
+def _term(at: Call | _At, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    """The weights and their factor in `w * 0.1` or `w.mul(0.1)`: the factor is the one that is a number."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            pass
+        case ast.Call(func=ast.Attribute(value=left, attr="mul"), args=[right]):
+            pass
+        case _:
+            return None
+    if _number(at.file, left, at.context) is not None:
+        return right, left
+    return (left, right) if _number(at.file, right, at.context) is not None else None
+
+
+def _bare(at: Call | _At, node: ast.expr) -> str:
+    if isinstance(node, ast.Name):
+        node = source(at.file, node, at.context)[0]
     return ast.unparse(node).removesuffix(".data").removesuffix(".detach()")
 
 
@@ -187,6 +233,8 @@ def _number(file: File, node: ast.expr, context: Context) -> float | None:
     found = {_constant(file, context, node)}
     if found == {None}:
         found = {_constant(origin.file, origin.context, origin.node) for origin in origins(file, node, context)}
+    if found == {None}:
+        found = {_as_number(by_default(file, node, context))}
     return found.pop() if len(found) == 1 else None
 
 
@@ -197,4 +245,8 @@ def _constant(file: File, context: Context, node: ast.expr) -> float | None:
         function = file.function_around(bound[0].context) if len(bound) == 1 and bound[0].kind == "param" else None
         default = function.parameters.get(node.id) if function is not None else None
         value = file.constant(default, context) if default is not None else None
+    return _as_number(value)
+
+
+def _as_number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None

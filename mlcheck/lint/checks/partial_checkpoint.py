@@ -23,7 +23,7 @@ _SCHEDULES = tuple(f"torch.optim.lr_scheduler.{name}" for name in (*_SHAPES, "Co
 _LOADS_SCHEDULE = pattern(r"sch\w*(?:\[[^\]]*\])?\.load_state_dict|last_epoch|lr_lambda|get_last_lr")
 _OPTIMIZER_LOADED = pattern(r"opt\w*(?:\[[^\]]*\])?\.load_state_dict|\bload_optimizer\w*\(")
 _METHOD = "`{}` is the method, not what it returns: the file holds no weights by name"
-_PROGRESS = ("epoch", "epochs", "start_epoch", "step", "iteration")
+_PROGRESS = ("epoch", "epochs", "start_epoch", "step", "steps", "global_step", "iteration", "iter", "iter_num")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from mlcheck.lint.sites.weights.dropped import dropped
 from mlcheck.lint.sites.weights.loading import lost
 from mlcheck.lint.sites.weights.prefixes import prefix_of, prefixed, saved_with_prefix
 from mlcheck.lint.sites.weights.unmet_names import unmet_names
+from mlcheck.lint.sites.weights.wrapped_saves import saved_wrapped
 
 LOOKS_AT = "state dict"
 _STEPS = 4
@@ -36,9 +37,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="take away what stands before the names, and leave `strict` on",
             related=(unmet.saved.file.place(unmet.saved.node, unmet.saved.context).location,),
         )
-    yield from lost(facts.sites)
-    yield from dropped(facts.sites)
-    yield from initialised_again(facts.sites)
+    for told in (saved_wrapped, lost, dropped, initialised_again):
+        yield from told(facts.sites)
     for early in copied_too_early(facts.sites):
         yield Finding(
             f"`{early.name}` is a copy of `{early.model}` from before that loads its weights: it never has them",

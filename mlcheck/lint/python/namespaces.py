@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mlcheck.lint import names
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.nodes import package_said, walk
+from mlcheck.lint.nodes import last_name, package_said, walk
 from mlcheck.lint.program import ModuleInfo
 from mlcheck.lint.python import attributes, elements
 from mlcheck.lint.pytorch import modes
@@ -156,7 +156,9 @@ def _import_module(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Val
 def _instantiate(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     """`instantiate(cfg.optim, params=model.parameters())`: whatever the file names, it is given parameters to train."""
     params = kwargs.get("params", args[1] if len(args) > 1 else None)
-    if isinstance(params, Params) and not params.one:
+    asked = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    groups = "params" in kwargs and not isinstance(params, Params) and "optim" in last_name(asked).lower()
+    if params is not None and (groups or (isinstance(params, Params) and not params.one)):
         return m.call(External("torch.optim.Optimizer"), [params], {}, node)
     m.havoc([*args, *kwargs.values()])
     return m.symbol()

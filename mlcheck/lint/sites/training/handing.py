@@ -11,21 +11,37 @@ from mlcheck.lint.sites.model import Call, Class, Function
 
 def handed_over(wrap: Call) -> Iterator[tuple[Call, str]]:
     """`ddp = DistributedDataParallel(net)`, and then `train(net)`: the calls, and the name of the model inside."""
-    inner, names = wrap.argument("module", 0), wrap.file.names_given(wrap.node)
-    if not isinstance(inner, ast.Name) or not names or inner.id in names or wrap.function is None:
+    names = wrap.file.names_given(wrap.node)
+    if not names or wrap.function is None:
         return
-    nodes = wrap.function.nodes
-    stores = stores_of(nodes, inner.id)
-    if any(node.lineno >= wrap.node.lineno for node in stores):
-        return
+    for inner, since in _names_inside(wrap, names):
+        for node in wrap.function.nodes:
+            if not isinstance(node, ast.Call) or node.lineno <= since:
+                continue
+            call = Call(wrap.file, node, wrap.context)
+            given = {part.id for part in walk(node) if isinstance(part, ast.Name)}
+            parameter = _parameter(call, inner)
+            if parameter and given.isdisjoint(names) and _trains(call, parameter):
+                yield call, inner
+
+
+def _names_inside(wrap: Call, names: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+    """The variables that hold the model inside for good, and since which line.
+
+    What the wrapper was given, where that has a name of its own, and `bare` of `bare = ddp.module`.
+    """
+    nodes = wrap.function.nodes if wrap.function is not None else []
+    given, taken = wrap.argument("module", 0), dict[str, int]()
+    if isinstance(given, ast.Name) and given.id not in names:
+        taken[given.id] = wrap.node.lineno
     for node in nodes:
-        if not isinstance(node, ast.Call) or node.lineno <= wrap.node.lineno:
-            continue
-        call = Call(wrap.file, node, wrap.context)
-        given = {part.id for part in walk(node) if isinstance(part, ast.Name)}
-        parameter = _parameter(call, inner.id)
-        if parameter and given.isdisjoint(names) and _trains(call, parameter):
-            yield call, inner.id
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Attribute(value=ast.Name(id=owner), attr="module")):
+                if owner in names and node.lineno > wrap.node.lineno:
+                    taken[name] = node.lineno
+    for name, since in taken.items():
+        if all(store.lineno <= since for store in stores_of(nodes, name)):
+            yield name, since
 
 
 def _called(call: Call) -> Function | None:

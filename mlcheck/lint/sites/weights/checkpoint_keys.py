@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import is_name, loads, walk
+from mlcheck.lint.nodes import dotted, is_name, loads, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.origins import callers, origins, returns
@@ -82,8 +82,10 @@ def _keys_of(table: ast.AST | None) -> Iterator[str]:
 
 
 def hands_on(function: ast.AST, name: str) -> bool:
-    """Whether the checkpoint as a whole goes to somebody else."""
+    """Whether the checkpoint as a whole goes to somebody else, who may load it: not where it is written again."""
     for node in walk(function):
+        if isinstance(node, ast.Call) and dotted(node.func) == "torch.save":
+            continue
         given = [*node.args, *(k.value for k in node.keywords)] if isinstance(node, ast.Call) else []
         given = [node.value] if isinstance(node, ast.Return) and node.value is not None else given
         if any(is_name(argument, name) for argument in given):
@@ -92,9 +94,13 @@ def hands_on(function: ast.AST, name: str) -> bool:
 
 
 def goes_on(script: ast.AST, name: str) -> bool:
-    """Whether a `range(...)` begins at what was read: not where the best weights are loaded to be looked at."""
+    """Whether a `range(...)` begins at what was read, or the count goes on from it.
+
+    Not where the best weights are loaded to be looked at.
+    """
     read = [node for node in walk(script) if isinstance(node, ast.Assign) and loads(node.value, name)]
     starts = {ast.unparse(target) for node in read for target in node.targets}
     ranges = [node for node in walk(script) if isinstance(node, ast.Call) and is_name(node.func, "range")]
     first = [node.args[0] for node in ranges if len(node.args) > 1]
-    return any(loads(node, name) or ast.unparse(node) in starts for node in first)
+    counted = [node.target for node in walk(script) if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add)]
+    return any(loads(node, name) for node in first) or any(ast.unparse(node) in starts for node in (*first, *counted))

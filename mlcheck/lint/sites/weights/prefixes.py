@@ -42,6 +42,13 @@ def prefix_of(file: File, node: ast.expr, context: Context, depth: int = _DEPTH)
     return _WRAPPERS.get(name, "" if name.startswith("torch.nn.") else None)
 
 
+def unmoved(node: ast.expr) -> ast.expr:
+    """`net` of `net.to(device).eval()`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
+        node = node.func.value
+    return node
+
+
 def prefixed(file: File, node: ast.expr, context: Context) -> bool | None:
     """Whether `module.` stands before every name of a state dict: put there, or taken away; else None."""
     made, where = source(file, node, context)
