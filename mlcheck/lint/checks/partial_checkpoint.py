@@ -7,13 +7,22 @@ from collections.abc import Callable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites import Call, Context, File, Sites
+from mlcheck.lint.nodes import last_name
+from mlcheck.lint.sites import Call, Sites
 from mlcheck.lint.sites.heirs import heirs
 from mlcheck.lint.sites.origins import Origin, callers, origins
-from mlcheck.lint.sites.weights.checkpoint_keys import goes_on, hands_on, keys_read, loaded, saved_keys, way_of
+from mlcheck.lint.sites.weights.checkpoint_keys import (
+    goes_on,
+    hands_on,
+    keys_read,
+    keys_used,
+    loaded,
+    saved_keys,
+    way_of,
+)
 from mlcheck.lint.sites.weights.resuming import epochs_begun_anew, is_for_looking, loaded_before_made
 from mlcheck.lint.sites.weights.saved_states import under_other_names
+from mlcheck.lint.sites.weights.uncalled_states import uncalled_states
 from mlcheck.lint.sites.weights.unsaved_states import asked_by_other_names, unsaved_states
 
 LOOKS_AT = "checkpoint save"
@@ -22,22 +31,17 @@ _SHAPES = ("StepLR", "MultiStepLR", "ExponentialLR", "LinearLR", "PolynomialLR",
 _SCHEDULES = tuple(f"torch.optim.lr_scheduler.{name}" for name in (*_SHAPES, "CosineAnnealingWarmRestarts"))
 _LOADS_SCHEDULE = pattern(r"sch\w*(?:\[[^\]]*\])?\.load_state_dict|last_epoch|lr_lambda|get_last_lr")
 _OPTIMIZER_LOADED = pattern(r"opt\w*(?:\[[^\]]*\])?\.load_state_dict|\bload_optimizer\w*\(")
-_METHOD = "`{}` is the method, not what it returns: the file holds no weights by name"
 _PROGRESS = ("epoch", "epochs", "start_epoch", "step", "steps", "global_step", "iteration", "iter", "iter_num")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    saves = list(facts.sites.calls("torch.save"))
-    facts.sites.seen[LOOKS_AT] = len(saves)
-    for call in saves:
-        for node, file, context in _parts(call):
-            if isinstance(node, ast.Attribute) and node.attr == "state_dict" and _is_method(file, node.value):
-                yield Finding(
-                    _METHOD.format(ast.unparse(node)),
-                    file.place(node, context).location,
-                    help=f"call it: `{ast.unparse(node)}()`",
-                )
-    yield from _states(facts)
+    facts.sites.seen[LOOKS_AT] = len(list(facts.sites.calls("torch.save")))
+    for place, named in uncalled_states(facts.sites):
+        yield Finding(
+            f"`{named}` is the method, not what it returns: the file holds no weights by name",
+            place.location,
+            help=f"call it: `{named}()`",
+        )
     for place, saved, meant in under_other_names(facts.sites):
         yield Finding(
             f"The state of `{saved}` is saved under the name of `{meant}`, whose own is lost",
@@ -80,58 +84,12 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _states(facts: Facts) -> Iterator[Finding]:
-    """`dict(a=a.state_dict(), b=b.state_dict)`."""
-    for file in facts.sites.mentioning([".state_dict,", ".state_dict)", ".state_dict}", ".state_dict\n"]):
-        for node in walk(file.module.source.tree):
-            for named in _named_among_called(node):
-                yield Finding(
-                    _METHOD.format(ast.unparse(named)),
-                    file.place(named, file.walk.module).location,
-                    help=f"call it: `{ast.unparse(named)}()`",
-                )
-
-
-def _named_among_called(node: ast.AST) -> Iterator[ast.Attribute]:
-    """The methods that are named in a table where the state of something else is asked for."""
-    match node:
-        case ast.Dict(values=values):
-            parts: list[ast.expr] = values
-        case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
-            parts = [keyword.value for keyword in keywords]
-        case _:
-            return
-    if any(isinstance(part, ast.Call) and _is_state(part.func) for part in parts):
-        yield from (part for part in parts if isinstance(part, ast.Attribute) and _is_state(part))
-
-
-def _is_state(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == "state_dict"
-
-
-def _is_method(file: File, owner: ast.expr) -> bool:
-    """Whether the owner is named as a module, or used as one or as an optimizer elsewhere in the file."""
-    if ast.unparse(owner).rpartition(".")[2] in ("model", "net", "network", "module", "optimizer"):
-        return True
-    name = re.escape(ast.unparse(owner))
-    used = rf"(?<![\w.]){name}\.(?:state_dict|load_state_dict|parameters|zero_grad|train|eval|step)\("
-    return re.search(used, file.text) is not None
-
-
-def _parts(call: Call) -> Iterator[tuple[ast.expr, File, Context]]:
-    """What is saved: the object, or the values of the dictionary."""
-    given = call.argument("obj", 0)
-    for origin in origins(call.file, given, call.context) if given is not None else ():
-        values = origin.node.values if isinstance(origin.node, ast.Dict) else [origin.node]
-        yield from ((value, origin.file, origin.context) for value in values)
-
-
 def _resumed_without_optimizer(sites: Sites) -> Iterator[Finding]:
     """Where model and epoch are read from a checkpoint that holds the optimizer, and that is left out."""
     for call, name, files in loaded(sites):
         around = way_of(call)
         read = keys_read(around, name)
-        epoch = next((key for key in read if key.lower() in _PROGRESS), None)
+        epoch = next((key for key in keys_used(around, name) if key.lower() in _PROGRESS), None)
         model = any("model" in key or "state_dict" in key or "net" in key for key in read if not _is_optimizer(key))
         if epoch is None or not model or any(_is_optimizer(key) for key in read):
             continue

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from mlcheck.lint.nodes import dotted, is_name, loads, walk
+from mlcheck.lint.nodes import dotted, is_name, last_name, loads, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.origins import callers, origins, returns
 from mlcheck.lint.sites.project import Sites
+
+_PRINTS = ("print", "info", "debug", "warning", "write", "log")
 
 
 def loaded(sites: Sites) -> Iterator[tuple[Call, str, tuple[File, ...]]]:
@@ -50,8 +52,23 @@ def way_of(call: Call) -> ast.AST:
 
 def keys_read(function: ast.AST, name: str) -> list[str]:
     """The keys of `name["key"]` and `name.get("key")`."""
-    found = []
-    for node in walk(function):
+    return list(_keys_in(walk(function), name))
+
+
+def keys_used(function: ast.AST, name: str) -> list[str]:
+    """Those that are read for more than to print them: `print("epoch", saved["epoch"])` continues nothing."""
+    nodes = list(walk(function))
+    printed = {
+        inner
+        for node in nodes
+        if isinstance(node, ast.Call) and last_name(node.func) in _PRINTS
+        for inner in walk(node)
+    }
+    return list(_keys_in((node for node in nodes if node not in printed), name))
+
+
+def _keys_in(nodes: Iterable[ast.AST], name: str) -> Iterator[str]:
+    for node in nodes:
         key = None
         if isinstance(node, ast.Subscript) and is_name(node.value, name):
             key = node.slice
@@ -59,8 +76,7 @@ def keys_read(function: ast.AST, name: str) -> list[str]:
             owner = node.func.value
             key = node.args[0] if node.args and is_name(owner, name) else None
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            found.append(key.value)
-    return found
+            yield key.value
 
 
 def saved_keys(save: Call) -> list[str]:

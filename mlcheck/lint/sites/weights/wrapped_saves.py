@@ -6,11 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.weights.checkpoint_keys import keys_read, way_of
 from mlcheck.lint.sites.weights.prefixes import unmoved
 
 _WRAPPERS = (
@@ -22,15 +24,27 @@ _WRAPPERS = (
 _KNOWS = ('"module."', "'module.'", "consume_prefix", "[7:]")
 
 
+class _Load(NamedTuple):
+    """A load of the bare model: its key, and what else is read of that checkpoint.
+
+    Where nothing else is, it may be another's file, which only has the weights in common with those written here.
+    """
+
+    wrap: Call
+    load: Call
+    key: str
+    beside: frozenset[str]
+
+
 def saved_wrapped(sites: Sites) -> Iterator[Finding]:
     """`net.load_state_dict(saved["net"])`, `net = DDP(net)`, and then `{"net": net.state_dict()}`."""
     loads = [found for wrap in sites.calls(*_WRAPPERS) for found in _loaded_before(wrap)]
     for file in sites.mentioning([".state_dict()"]) if loads else ():
-        states = [(key, state) for key, state in _entries(file) if any(key == loaded for _, loaded, _ in loads)]
-        for key, state in states:
-            made = origins(file, state.owner, state.context) if state.owner is not None else []
+        for key, state, others in _entries(file):
+            fit = [each for each in loads if each.key == key and not others.isdisjoint(each.beside)]
+            made = origins(file, state.owner, state.context) if fit and state.owner is not None else []
             wraps = {id(unmoved(origin.node)) for origin in made}
-            found = [(wrap, load) for wrap, loaded, load in loads if loaded == key and id(wrap.node) in wraps]
+            found = [(each.wrap, each.load) for each in fit if id(each.wrap.node) in wraps]
             if len(found) == 1 and _is_asked_after(state, found[0][0]) and not _is_renamed(state, found[0][1]):
                 yield Finding(
                     "The wrapper puts `module.` before the names of its weights, and the model that loads them is not "
@@ -41,29 +55,32 @@ def saved_wrapped(sites: Sites) -> Iterator[Finding]:
                 )
 
 
-def _loaded_before(wrap: Call) -> Iterator[tuple[Call, str, Call]]:
-    """The loads of the bare model above its wrap, which takes its name, with the keys that they read."""
+def _loaded_before(wrap: Call) -> Iterator[_Load]:
+    """The loads of the bare model above its wrap, which takes its name, unless the wrapper loads too."""
     inner = wrap.argument("module", 0)
     if not isinstance(inner, ast.Name) or inner.id not in _names(wrap):
         return
-    for load in wrap.file.calls("load_state_dict"):
-        match load.node:
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name(id=inner.id)), args=[ast.Subscript(slice=ast.Constant(value=key))]
-            ) if load.context.scope is wrap.context.scope and load.node.lineno < wrap.node.lineno:
-                if isinstance(key, str) and load.argument("strict", 1) is None:
-                    yield wrap, key, load
+    loads = [load for load in wrap.file.calls("load_state_dict") if is_name(load.owner, inner.id)]
+    loads = [load for load in loads if load.context.scope is wrap.context.scope]
+    if any(load.node.lineno > wrap.node.lineno for load in loads):
+        return
+    for load in loads:
+        match load.node.args:
+            case [ast.Subscript(value=ast.Name(id=saved), slice=ast.Constant(value=str(key)))]:
+                if load.argument("strict", 1) is None:
+                    yield _Load(wrap, load, key, frozenset(keys_read(way_of(load), saved)) - {key})
 
 
-def _entries(file: File) -> Iterator[tuple[str, Call]]:
-    """`"net": net.state_dict()` in a table."""
+def _entries(file: File) -> Iterator[tuple[str, Call, frozenset[object]]]:
+    """`"net": net.state_dict()` in a table, and the other keys of it."""
     contexts = dict(file.walk.calls.get("state_dict", ()))
     for table in walk(file.module.source.tree):
-        pairs = zip(table.keys, table.values, strict=True) if isinstance(table, ast.Dict) else ()
+        pairs = list(zip(table.keys, table.values, strict=True)) if isinstance(table, ast.Dict) else []
+        keys = frozenset(key.value for key, _ in pairs if isinstance(key, ast.Constant))
         for key, value in pairs:
             if isinstance(key, ast.Constant) and isinstance(key.value, str) and isinstance(value, ast.Call):
                 if value in contexts and isinstance(value.func, ast.Attribute):
-                    yield key.value, Call(file, value, contexts[value])
+                    yield key.value, Call(file, value, contexts[value]), keys - {key.value}
 
 
 def _is_asked_after(state: Call, wrap: Call) -> bool:
