@@ -37,10 +37,10 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _assigned(facts: Facts) -> Iterator[Finding]:
     """`layer.weight.data.copy_ = values`, which takes the place of the method and copies nothing."""
-    for file in facts.sites.mentioning([f".{name} = " for name in _IN_PLACE], tests=True):
+    for file in facts.sites.mentioning([f".data.{name} = " for name in _IN_PLACE], tests=True):
         for assigned in file.walk.attributes if "torch" in file.text else ():
             target = assigned.target
-            if target.attr in _IN_PLACE and isinstance(target.value, ast.Attribute):
+            if target.attr in _IN_PLACE and isinstance(target.value, ast.Attribute) and target.value.attr == "data":
                 yield Finding(
                     f"This replaces the method `{target.attr}` of a tensor that is made anew each time: "
                     "no value is changed",

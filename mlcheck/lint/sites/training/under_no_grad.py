@@ -34,8 +34,10 @@ def kept_from_gradients(sites: Sites) -> Iterator[Kept]:
         if not is_module(cls) or any(word in text for word in _FROZEN):
             continue
         for name in given.keys() & cls.attributes.keys():
-            owners = [other for other in sites.classes if name in other.attributes and is_module(other)]
             call, (place, giver) = _kept_call(cls, name), given[name]
+            owners = [
+                other for other in sites.classes if name in other.attributes and (giver is None or is_module(other))
+            ]
             if call is not None and owners == [cls] and giver in (None, *cls.line):
                 yield Kept(name, place, call)
 
