@@ -44,12 +44,19 @@ def lint_settings(arguments: argparse.Namespace, config: Config) -> LintSettings
         ignore=names(arguments.ignore) + table.ignore,
         extend_select=names(arguments.extend_select) + table.extend_select,
         target_torch=project.version(arguments.target_torch) or table.target_torch,
+        pinned_torch=table.pinned_torch or _pinned_torch(arguments.paths),
         target_determined=project.determined(arguments.target_determined) or table.target_determined,
         baseline=_baseline(arguments, table.baseline, config),
         write_baseline=arguments.write_baseline,
         cache="" if arguments.no_cache else arguments.cache_dir or table.cache,
         jobs=arguments.jobs or min(_MOST_JOBS, idle_cores()),
     )
+
+
+def _pinned_torch(paths: Sequence[str]) -> str:
+    """What the folders given pin, where mlcheck runs outside of the project and they agree."""
+    pinned = {project.pinned_torch(path if os.path.isdir(path) else os.path.dirname(path) or ".") for path in paths}
+    return pinned.pop() if len(pinned) == 1 else ""
 
 
 def _baseline(arguments: argparse.Namespace, table: str, config: Config) -> str:

@@ -183,6 +183,14 @@ def test_lint_takes_the_table_and_the_command_line() -> None:
     assert lint_settings(parse(["lint"]), load_config()).pinned_torch == "1.13.0"
 
 
+def test_a_project_that_is_linted_from_elsewhere_pins_its_torch() -> None:
+    write("one/requirements.txt", "torch==1.13.0\n")
+    write("one/train.py")
+    write("two/requirements.txt", "torch==2.4.1\n")
+    for given, pinned in (["one"], "1.13.0"), (["one/train.py"], "1.13.0"), (["one", "two"], ""), (["none"], ""):
+        assert lint_settings(parse(["lint", *given]), load_config()).pinned_torch == pinned
+
+
 def test_ranks_are_two_or_more(project: Path) -> None:
     write("train.py")
     assert options("train.py", "--ranks", "4")[0].ranks == 4
