@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites.training.twin_schedules import given_another
 from mlcheck.lint.training import SchedulerStep
 from mlcheck.lint.values import Object
 
@@ -18,7 +19,10 @@ def check(facts: Facts) -> Iterator[Finding]:
     by_scheduler: dict[object, list[SchedulerStep]] = {}
     for step in facts.training.scheduler_steps:
         by_scheduler.setdefault(step.scheduler.key, []).append(step)
+    mistaken = {each.call.place.spot for each in given_another(facts.sites)}
     for first, second in _alike(by_scheduler):
+        if second.scheduler.place.spot in mistaken:
+            continue  # that its own optimizer has none is what `scheduler-unused` tells
         yield Finding(
             f"This `{second.scheduler.name}` is made as another one is, for the same optimizer: each step of the two "
             "lowers its learning rate twice",
