@@ -70,6 +70,11 @@ def checks_of(package: ModuleType, rules: Collection[str]) -> list[Check]:
     return [listed.load() for listed in list_checks(package) if listed.rule in rules]
 
 
+def rules_of(package: ModuleType) -> tuple[str, ...]:
+    """The rules that the modules of a `checks` package answer, by their names alone: no file is opened."""
+    return tuple(rule for rule, _, _ in _files(package))
+
+
 @cache
 def list_checks(package: ModuleType) -> tuple[Listed, ...]:
     """The same checks, none of them loaded: `LOOKS_AT` and `WORDS` are read from the source of their modules.

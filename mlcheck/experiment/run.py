@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mlcheck.core.catalog import Catalog
+from mlcheck.core.check import find_checks, rules_of
 from mlcheck.core.dataclasses import replace
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome, Severity, Stage
 from mlcheck.core.plural import plural
 from mlcheck.core.report import Report, Result
+from mlcheck.experiment import checks
 from mlcheck.experiment.files import ENDINGS, configs, may_be_grid, read
 from mlcheck.lint.baseline import settle
 from mlcheck.lint.files.discover import MissingPath
@@ -26,30 +28,7 @@ if TYPE_CHECKING:
 
     Subject = Experiment | Grid
 
-RULES = (
-    "batch-size-not-divisible",
-    "duplicate-config-key",
-    "entrypoint-missing",
-    "epochs-without-records",
-    "grid-command-unknown",
-    "grid-outputs-collide",
-    "grid-parameter-missing",
-    "grid-parameter-orphan",
-    "grid-resource-repeated",
-    "grid-value-misread",
-    "invalid-experiment-config",
-    "log-range-not-exponents",
-    "metric-direction-reversed",
-    "path-outside-container",
-    "period-longer-than-run",
-    "searcher-metric-missing",
-    "secret-in-config",
-    "single-search-over-ranges",
-    "undeclared-hyperparameter",
-    "unpinned-startup-install",
-    "unused-hyperparameter",
-    "yaml-value-misread",
-)
+RULES = rules_of(checks)
 UNREADABLE = "invalid-experiment-config"
 EXPERIMENT, GRID = "experiment", "grid"  # what a check looks at: experiment configs, unless its LOOKS_AT says otherwise
 
@@ -102,9 +81,6 @@ def _selection(settings: LintSettings) -> Selection:
 def _judged(
     paths: list[str], named: set[str], selection: Selection, settings: LintSettings
 ) -> tuple[list[Result], list[str]]:
-    from mlcheck.core.check import find_checks
-    from mlcheck.experiment import checks
-
     subjects, broken, notices = _subjects(paths, named, settings.target_determined)
     suppressions = Suppressions()
     lines: dict[str, Sequence[str]] = {}

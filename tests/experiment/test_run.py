@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import mlcheck.experiment.checks
-from mlcheck.core.check import find_checks
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Report
 from mlcheck.experiment.run import RULES, run_lint_and_configs
@@ -52,10 +50,6 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
 def found(report: Report) -> list[str]:
     return [f"{one.location} {result.rule}" for result in report.results for one in result.findings]
-
-
-def test_the_rules_are_those_that_have_a_check() -> None:
-    assert [check.rule for check in find_checks(mlcheck.experiment.checks)] == list(RULES)
 
 
 def test_a_folder_is_read_code_and_config(write: Write) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -20,9 +21,10 @@ def check(experiment: Experiment) -> Iterator[Finding]:
         if parameter.kind != "log" or base is None or low is None or high is None:
             continue
         if base > 1 and low > 0 and high < 1 and low * _APART <= high:
+            exponents = " to ".join(f"{math.log(bound, base):.3g}" for bound in (low, high))
             yield Finding(
                 f"`{parameter.path}` is drawn between {base**low:.4g} and {base**high:.4g}: the bounds of `log` are "
                 f"exponents of {base:g}",
                 document.at(entries["minval"]),
-                help=f"write the exponents: for {low:g}, that of {base:g} whose power it is",
+                help=f"for {low:g} to {high:g}, write the exponents {exponents}",
             )

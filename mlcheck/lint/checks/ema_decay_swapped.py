@@ -2,9 +2,9 @@
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Context, File
@@ -115,10 +115,11 @@ def _updates(file: File) -> Iterator[tuple[ast.AST, Context, ast.expr | None, as
             continue
         if "grad" in ast.unparse(call.node):  # an optimizer's average of gradients may be as short as it likes
             continue
+        at = _At(file, call.context)
         if func.attr == "copy_":
-            yield from ((call.node, call.context, *both) for both in _formula(call, func.value, call.node.args[0]))
+            yield from ((call.node, call.context, *both) for both in _formula(at, func.value, call.node.args[0]))
         else:
-            yield from ((call.node, call.context, *both) for both in _formula(call, _changed(func.value), call.node))
+            yield from ((call.node, call.context, *both) for both in _formula(at, _changed(func.value), call.node))
     for function in file.functions:
         text = function.text
         for loop in function.nodes if "parameters" in text or "state_dict" in text else ():
@@ -157,7 +158,7 @@ def _is_entry(file: File, node: ast.expr, context: Context) -> bool:
     return isinstance(held, ast.Call) and last_name(held.func) == "state_dict"
 
 
-def _formula(at: Call | _At, target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr | None, ast.expr | None]]:
+def _formula(at: _At, target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr | None, ast.expr | None]]:
     """The factors of the old and of the new weights, as in `old * a + new * b`, `old.mul(a).add(new, alpha=b)` and
     `old.lerp(new, b)`, also in place."""
     match value:
@@ -178,7 +179,7 @@ def _formula(at: Call | _At, target: ast.expr, value: ast.expr) -> Iterator[tupl
             yield from _of_lerp(at, target, old, new, share)
 
 
-def _of_sum(at: Call | _At, target: ast.expr, left: ast.expr, right: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+def _of_sum(at: _At, target: ast.expr, left: ast.expr, right: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
     terms = [term for side in (left, right) if (term := _term(at, side)) is not None]
     old = [_bare(at, weights) == _bare(at, target) for weights, _ in terms]
     if len(terms) == len(old) == 2 and old.count(True) == 1:
@@ -186,7 +187,7 @@ def _of_sum(at: Call | _At, target: ast.expr, left: ast.expr, right: ast.expr) -
 
 
 def _of_lerp(
-    at: Call | _At, target: ast.expr, old: ast.expr, new: ast.expr, share: ast.expr
+    at: _At, target: ast.expr, old: ast.expr, new: ast.expr, share: ast.expr
 ) -> Iterator[tuple[ast.expr | None, ast.expr]]:
     if _bare(at, old) == _bare(at, target):
         yield None, share
@@ -194,7 +195,7 @@ def _of_lerp(
         yield None, ast.BinOp(ast.Constant(1.0), ast.Sub(), share)
 
 
-def _term(at: Call | _At, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+def _term(at: _At, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
     """The weights and their factor in `w * 0.1` or `w.mul(0.1)`: the factor is the one that is a number."""
     match node:
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
@@ -208,7 +209,7 @@ def _term(at: Call | _At, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
     return (left, right) if _number(at.file, right, at.context) is not None else None
 
 
-def _bare(at: Call | _At, node: ast.expr) -> str:
+def _bare(at: _At, node: ast.expr) -> str:
     if isinstance(node, ast.Name):
         node = source(at.file, node, at.context)[0]
     return ast.unparse(node).removesuffix(".data").removesuffix(".detach()")

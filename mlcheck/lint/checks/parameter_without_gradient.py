@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Collection, Hashable, Iterator
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts, Forward
 from mlcheck.lint.nodes import is_attribute, is_name, loads, walk
 from mlcheck.lint.sites import Class, Function
@@ -34,8 +34,7 @@ _NOT_TRAINED = ("target", "teacher", "ema", "momentum", "frozen", "fixed", "old"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    told = {(each.location.path, each.location.line): each for each in reversed([*_found(facts)])}
-    yield from reversed(told.values())  # one line is one fault, whichever ways it was seen
+    yield from first_of_each_line(_found(facts))
 
 
 def _found(facts: Facts) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.origins import callers, origins, returns
 from mlcheck.lint.sites.project import Sites
 
-_PRINTS = ("print", "info", "debug", "warning", "write", "log")
+PRINTS = ("print", "info", "debug", "warning", "write", "log")
 
 
 def loaded(sites: Sites) -> Iterator[tuple[Call, str, tuple[File, ...]]]:
@@ -59,10 +59,7 @@ def keys_used(function: ast.AST, name: str) -> list[str]:
     """Those that are read for more than to print them: `print("epoch", saved["epoch"])` continues nothing."""
     nodes = list(walk(function))
     printed = {
-        inner
-        for node in nodes
-        if isinstance(node, ast.Call) and last_name(node.func) in _PRINTS
-        for inner in walk(node)
+        inner for node in nodes if isinstance(node, ast.Call) and last_name(node.func) in PRINTS for inner in walk(node)
     }
     return list(_keys_in((node for node in nodes if node not in printed), name))
 

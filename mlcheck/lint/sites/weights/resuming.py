@@ -10,9 +10,9 @@ from mlcheck.lint.nodes import last_name, reads_of, stores_of, walk
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.weights.checkpoint_keys import PRINTS
 
 _EPOCHS = ("epoch", "epochs", "start_epoch")
-_TELLS = ("print", "info", "debug", "warning", "write", "log")
 
 
 def epochs_begun_anew(sites: Sites) -> Iterator[tuple[Place, str, Place]]:
@@ -47,7 +47,7 @@ def _is_used(call: Call, nodes: list[ast.AST], name: str) -> bool:
     """Whether anything reads it; a message alone does not count where the name began as the 0 of a new run."""
     if len(stores_of(nodes, name)) == 1:
         return name in call.file.uses
-    told = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) in _TELLS]
+    told = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) in PRINTS]
     reads = sum(
         len(reads_of(walk(node), name))
         for node in told
