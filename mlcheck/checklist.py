@@ -47,9 +47,11 @@ def run_checklist(
     interrupted = False
     try:
         seen = run_probes(probe, progress) if probe else None
-    except Interrupted as cut:
-        seen, interrupted = cut.report, True
-    if seen is None:
+    except KeyboardInterrupt as cut:
+        seen, interrupted = (cut.report if isinstance(cut, Interrupted) else None), True
+    if seen is None and interrupted:
+        notices.append("interrupted while the program started, so no probe was answered")
+    elif seen is None:
         notices.append(
             "no entry point, so nothing was run: name one (`mlcheck check train.py`), or `mlcheck init` finds it"
         )

@@ -171,7 +171,7 @@ def _init(folder: Path) -> int:
         if target.exists():
             print(f"{target} is there already: left as it is")
             continue
-        target.write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
+        output.write(str(target), template.read_text(encoding="utf-8"))
         print(f"wrote {target}")
     print(
         "\nfill them in, then: mlcheck load module:predict --queries random.jsonl --complex complex.jsonl "

@@ -32,11 +32,20 @@ def known_rules() -> Catalog:
     return Catalog(team=team_folders(config.rules, config.root))
 
 
+def require_pages(config: Config) -> None:
+    """Raises Mistake for a folder of the team's pages that is not there, by whatever command it is met first."""
+    if config.rules:
+        from mlcheck.core.catalog import team_folders
+
+        team_folders(config.rules, config.root)
+
+
 def lint_paths(given: Sequence[str], config: Config) -> tuple[str, ...]:
     return tuple(given) or project.lint_paths(config) or (".",)
 
 
 def lint_settings(arguments: argparse.Namespace, config: Config) -> LintSettings:
+    require_pages(config)
     table = project.lint_settings(config)
     return replace(
         table,
@@ -71,6 +80,7 @@ def _baseline(arguments: argparse.Namespace, table: str, config: Config) -> str:
 
 def probe_options(arguments: argparse.Namespace, config: Config) -> ProbeOptions | None:
     """None where no entry point is known: not given, not in the table, not in the experiment's YAML."""
+    require_pages(config)
     start = project.Start(arguments.entry or "")
     if not start.entry and arguments.config:
         start = project.start_of(arguments.config)

@@ -11,7 +11,9 @@ from mlcheck.lint.files.gitignore import Pattern, is_ignored, patterns_above, re
 
 ENDINGS = (".yaml", ".yml")
 _ENTRYPOINT = pattern(rb"^entrypoint\s*:", re.MULTILINE)
-_SECTION = pattern(rb"^(searcher|hyperparameters)\s*:", re.MULTILINE)
+_SEARCHER = pattern(rb"^searcher\s*:", re.MULTILINE)
+_VALUES = pattern(rb"^hyperparameters\s*:", re.MULTILINE)
+_FILLED_IN = pattern(rb"\{\{|\{%|\$\{")
 _TEMPLATE = pattern(rb"^template\s*:", re.MULTILINE)
 _OF_A_GRID = pattern(rb"^(resource|default|alias)\s*:", re.MULTILINE)
 
@@ -37,7 +39,13 @@ def _is_environment(folder: str) -> bool:
 
 
 def is_experiment(data: bytes) -> bool:
-    return bool(_ENTRYPOINT.search(data) and _SECTION.search(data))
+    """Whether it has two of the three sections that only an experiment has together."""
+    return sum(bool(one.search(data)) for one in (_ENTRYPOINT, _SEARCHER, _VALUES)) > 1
+
+
+def is_template(data: bytes) -> bool:
+    """Whether another program makes a config of it first (`{{ lr }}`), so that it need not be YAML."""
+    return bool(_FILLED_IN.search(data))
 
 
 def may_be_grid(data: bytes) -> bool:

@@ -12,6 +12,7 @@ import yaml
 
 from mlcheck.core.finding import Location
 from mlcheck.experiment.document import Entry, is_null, located, merged_entries
+from mlcheck.experiment.launch import launched, misspelt_file
 
 _PLACE = re.compile(r"\{([\w-]+?)\}|\[([\w-]+?)\]")
 _KEYS = {"template", "default", "alias", "resource"}
@@ -84,6 +85,10 @@ class Grid:
         """The commands that a grid runs: those it names, or all."""
         named = {node.value for node in sweep.chosen}
         return [command for name, command in self.commands.items() if not named or name in named]
+
+    def file_nearby(self, command: Command) -> tuple[str, str] | None:
+        """The script of a command, where there is none of that name, and the file beside the grid that may be meant."""
+        return misspelt_file(launched(command.entry.value.value).entry, self.path)
 
     def filled(self, name: str) -> set[str]:
         """The parameters that a value of `name` sets: itself, or those of an alias."""

@@ -5,6 +5,8 @@ https://docs.determined.ai/0.38.0/reference/training/experiment-config-reference
 
 from __future__ import annotations
 
+import difflib
+import os
 import re
 import shlex
 
@@ -43,6 +45,24 @@ def launched(entrypoint: object) -> Launch:
     if by_python and words[:1] == ["-m"]:
         return Launch(words[1], tuple(words[2:])) if len(words) > 1 else Launch()
     return Launch(words[0], tuple(words[1:])) if words and words[0].endswith(".py") else Launch()
+
+
+def misspelt_file(started: str, config: str) -> tuple[str, str] | None:
+    """The name of a file that is not there, with that of the one beside the config that may be meant."""
+    folder = os.path.dirname(config) or os.curdir
+    above = [folder, os.path.join(folder, os.pardir), os.path.join(folder, os.pardir, os.pardir)]
+    if not started.endswith(".py") or "/" in started or "." in started[:-3]:
+        return None
+    if any(_exists(one, started) for one in above):
+        return None
+    files = [name for name in sorted(os.listdir(folder)) if name.endswith(".py")]
+    same = [name for name in files if name.lower() == started.lower()]
+    near = same or difflib.get_close_matches(started, files, n=1, cutoff=0.8)
+    return (started, near[0]) if near else None
+
+
+def _exists(folder: str, file: str) -> bool:
+    return os.path.exists(os.path.join(folder, file)) or os.path.isdir(os.path.join(folder, file.removesuffix(".py")))
 
 
 def _words(entrypoint: object) -> list[str]:

@@ -14,7 +14,7 @@ from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome, Severity, Stage
 from mlcheck.core.plural import plural
 from mlcheck.core.report import Report, Result
 from mlcheck.experiment import checks
-from mlcheck.experiment.files import ENDINGS, configs, may_be_grid, read
+from mlcheck.experiment.files import ENDINGS, configs, is_template, may_be_grid, read
 from mlcheck.lint.baseline import settle
 from mlcheck.lint.files.discover import MissingPath
 from mlcheck.lint.run import LintSettings, run_lint
@@ -38,8 +38,8 @@ def run_lint_and_configs(
 ) -> Report:
     """Lint the Python files, the experiment configs and the runner's grids that `paths` mean, as one report.
 
-    A YAML file is an experiment's when it names an `entrypoint` beside a `searcher` or `hyperparameters`; one
-    that is named on the command line always is, unless it is a grid. Raises what `run_lint` raises.
+    A YAML file is an experiment's when it has two of `entrypoint`, `searcher` and `hyperparameters`; one that is
+    named on the command line always is, unless it is a grid. Raises what `run_lint` raises.
     """
     selection = _selection(settings)
     named = [path for path in paths if path.endswith(ENDINGS) and not os.path.isdir(path)]
@@ -119,7 +119,7 @@ def _subjects(paths: list[str], named: set[str], version: str) -> tuple[list[Sub
             mark = getattr(error, "problem_mark", None)
             told = str(getattr(error, "problem", None) or error).splitlines()[0]
             place = Location(path, mark.line + 1 if mark else 1, mark.column + 1 if mark else 1)
-            if path in named:
+            if path in named or not (may_be_grid(data) or is_template(data)):
                 broken.append(Finding(f"not valid YAML, so nothing in it was checked: {told}", place))
             elif not may_be_grid(data):
                 notices.append(f"{path}:{place.line}: not valid YAML, so it was not checked: {told}")

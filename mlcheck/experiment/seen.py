@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from mlcheck.experiment.computed import computed_with
 from mlcheck.experiment.dialect import dialect, searcher_problems
 from mlcheck.experiment.document import Document, Entry
 from mlcheck.experiment.fields import EXPERIMENT
-from mlcheck.experiment.launch import launched
+from mlcheck.experiment.launch import launched, misspelt_file
 from mlcheck.experiment.shape import Problem
 from mlcheck.experiment.trial_code import Read, TrialCode, only_trial, read_trial
 
@@ -40,16 +41,12 @@ class Experiment:
 
     def file_nearby(self) -> tuple[str, str] | None:
         """The entrypoint's file, where there is none of that name, and the file beside the config that may be meant."""
-        started = launched(self.document.text("entrypoint")).entry
-        written = f"{self.module}.py" if self.module else started if started.endswith(".py") else ""
-        folder = os.path.dirname(self.document.path) or os.curdir
-        above = [folder, os.path.join(folder, os.pardir), os.path.join(folder, os.pardir, os.pardir)]
-        if not written or "/" in written or "." in written[:-3] or any(_exists(one, written) for one in above):
-            return None
-        files = [name for name in sorted(os.listdir(folder)) if name.endswith(".py")]
-        same = [name for name in files if name.lower() == written.lower()]
-        near = same or difflib.get_close_matches(written, files, n=1, cutoff=0.8)
-        return (written, near[0]) if near else None
+        started = f"{self.module}.py" if self.module else launched(self.document.text("entrypoint")).entry
+        return misspelt_file(started, self.document.path)
+
+    def computed_with(self) -> set[str]:
+        """Hyperparameters that the trial computes with as they are written."""
+        return computed_with(self.code) if self.code else set()
 
     def hyperparameters(self) -> list[Entry] | None:
         """What is declared; None where it cannot be told (no such section, or one merged from elsewhere)."""
@@ -70,10 +67,6 @@ class Experiment:
             (missing[name], next((entry for entry in declared if entry.key in near[name]), None))
             for name in sorted(missing)
         ]
-
-
-def _exists(folder: str, file: str) -> bool:
-    return os.path.exists(os.path.join(folder, file)) or os.path.isdir(os.path.join(folder, file.removesuffix(".py")))
 
 
 def see(document: Document, version: str = "") -> Experiment:

@@ -64,7 +64,7 @@ class TrialCode:
                     return True
                 if isinstance(node, ast.arg) and node.arg in {"hparams", "hp"}:
                     return True
-                if _is_get_hparam(node) and not _literal_name(node):
+                if is_get_hparam(node) and not literal_name(node):
                     return True
         return False
 
@@ -139,7 +139,7 @@ def _parsed(path: str) -> Module | None:
         return None
 
 
-def _imports(module: Module) -> Iterator[tuple[str, str, str]]:
+def imports_of(module: Module) -> Iterator[tuple[str, str, str]]:
     """(module, name, alias) of what a file imports; relative imports by their last part."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
@@ -155,7 +155,7 @@ def _reachable(folder: str, entry: Module) -> list[Module]:
     waiting = [entry]
     while waiting:
         module = waiting.pop()
-        for source, name, _ in _imports(module):
+        for source, name, _ in imports_of(module):
             for dotted in (source, f"{source}.{name}"):
                 path = module_path(folder, dotted) or module_path(os.path.dirname(module.path), dotted)
                 other = _parsed(path) if path and os.path.normpath(path) not in found else None
@@ -176,7 +176,7 @@ def _bases(folder: str, module: Module, name: str) -> list[tuple[Module, ast.Cla
     if base in module.classes():
         above = _bases(folder, module, base) if base != name else None
         return [(module, owner), *above] if above else None
-    for source, imported, alias in _imports(module):
+    for source, imported, alias in imports_of(module):
         path = module_path(folder, source) if alias == base else ""
         other = _parsed(path) if path else None
         above = _bases(folder, other, imported) if other else None
@@ -185,7 +185,7 @@ def _bases(folder: str, module: Module, name: str) -> list[tuple[Module, ast.Cla
     return None
 
 
-def _is_get_hparam(node: ast.AST) -> bool:
+def is_get_hparam(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_hparam"
 
 
@@ -214,7 +214,7 @@ def _is_batch_size(node: ast.AST) -> bool:
     )
 
 
-def _literal_name(node: ast.AST) -> str:
+def literal_name(node: ast.AST) -> str:
     assert isinstance(node, ast.Call)
     given = node.args[0] if node.args else next((k.value for k in node.keywords if k.arg == "name"), None)
     return given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else ""
@@ -225,7 +225,7 @@ _CONDITIONS = (ast.If, ast.IfExp, ast.Try, ast.BoolOp, ast.Match, ast.ExceptHand
 
 def _reads(path: str, owner: ast.AST, always: bool = True) -> Iterator[Read]:
     for node in ast.iter_child_nodes(owner):
-        name = _literal_name(node) if _is_get_hparam(node) else "global_batch_size" if _is_batch_size(node) else ""
+        name = literal_name(node) if is_get_hparam(node) else "global_batch_size" if _is_batch_size(node) else ""
         if name:
             assert isinstance(node, ast.Call)
             yield Read(name, path, node.lineno, node.col_offset + 1, always)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -88,7 +89,13 @@ def _end_children() -> None:
 
 def _golden_case(entry: str, path: Path, case: Query, number: int, timeout_s: float, folder: str) -> Case:
     heard: list[dict[str, Any]] = []
-    job = {"do": "golden", "entry": entry, "path": str(path.resolve()), "number": number, "timeout_s": timeout_s}
+    job = {
+        "do": "golden",
+        "entry": entry,
+        "path": os.path.relpath(path, folder),
+        "number": number,
+        "timeout_s": timeout_s,
+    }
     end = _child(job, _START_UP_S, folder, heard.append)
     message = heard[-1] if heard else {}
     if message.get("kind") == "mistake":
@@ -111,7 +118,7 @@ def run_conduct(entry: str, path: Path | None, cases: Cases, timeout_s: float, f
         job = {
             "do": "conduct",
             "entry": entry,
-            "path": str(path.resolve()) if path else "",
+            "path": os.path.relpath(path, folder) if path else "",
             "rtol": cases.rtol,
             "atol": cases.atol,
             "repeatable": cases.repeatable,

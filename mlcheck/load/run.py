@@ -30,6 +30,7 @@ from mlcheck.load.survey import Survey, survey_of
 from mlcheck.load.validity import validity
 from mlcheck.load.verdicts import evidence_of, judge
 from mlcheck.load.worker_process import Job
+from mlcheck.trial.processes import termination_raises
 
 _LEAST_SURVEY_S, _MOST_SURVEY_S = 5.0, 20.0
 _SURVEY_ROWS = 200_000
@@ -62,7 +63,8 @@ def run_load(options: LoadOptions, show: Show | None = None, keep: Callable[[Rep
     needed = evidence_of(options.only)
     run = _Run(options, read_files(options), needed, show or (lambda *_: None), keep_so_far)
     try:
-        run.measure()
+        with termination_raises():
+            run.measure()
     except KeyboardInterrupt:
         return report(INTERRUPTED)
     return report()

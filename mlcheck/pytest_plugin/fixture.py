@@ -114,7 +114,11 @@ class Examined:
 
     def result(self, rule: str) -> Result:
         """What one rule came to. Raises UnknownRule, or Mistake for a rule that no probe answers."""
-        probe_rules((rule,))
+        __tracebackhide__ = True
+        try:
+            probe_rules((rule,))
+        except Mistake as mistake:
+            raise mistake.with_traceback(None) from None  # at the user's line, not at ours
         if rule not in self._checks:
             raise Mistake(f"`{rule}` is not answered by running the program, so it cannot be probed")
         if rule not in self._heard.results:
@@ -133,7 +137,7 @@ class Examined:
         Without rules, all are asked: none may fail or warn, and what does not apply is left out.
         """
         __tracebackhide__ = True
-        results = [self.result(rule) for rule in rules] or list(self.report().results)
+        results = list(map(self.result, rules)) or list(self.report().results)
         bad = [
             result for result in results if (result.outcome is not Outcome.PASS if rules else result.outcome in _BROKEN)
         ]

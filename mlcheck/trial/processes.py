@@ -14,6 +14,7 @@ from pathlib import Path
 _CLEANERS = (b"from multiprocessing.resource_tracker import main", b"torch_shm_manager")
 _PATIENCE_S = 10.0  # a cleaner imports what it warns with: seconds, on a busy machine
 _LOOK_S = 0.02
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 def signal_name(number: int) -> str:
@@ -55,7 +56,7 @@ def _without_a_core(schedstat: Path) -> float:
 
 @contextmanager
 def termination_raises() -> Iterator[None]:
-    """Within, SIGTERM raises SystemExit as Ctrl-C raises KeyboardInterrupt, so that cleanup runs."""
+    """Within, SIGTERM and SIGHUP raise SystemExit as Ctrl-C raises KeyboardInterrupt, so that cleanup runs."""
 
     def leave(number: int, _frame: object) -> None:
         raise SystemExit(128 + number)
@@ -63,11 +64,13 @@ def termination_raises() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, leave)
+    ending = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]  # nohup ignores the hang-up
+    before = [(one, signal.signal(one, leave)) for one in ending]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before:
+            signal.signal(one, handler)
 
 
 def kill_group(leader: int) -> None:

@@ -41,6 +41,17 @@ def test_init_writes_templates_and_spares_what_is_there(folder: Path, capsys: py
     assert all((folder / name).read_text(encoding="utf-8").startswith("#") for name in written - {"slo.toml"})
 
 
+def test_templates_that_cannot_be_written_are_one_sentence(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("mlcheck.cli.output.replace_file", full)
+    assert "complex.jsonl: cannot be written: No space left on device" in told(capsys, "load", "--init")
+    assert not list(folder.glob("*.jsonl"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

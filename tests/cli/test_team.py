@@ -78,3 +78,12 @@ def test_a_first_run_is_not_asked_what_a_launch_is(folder: Path, capsys: pytest.
     (folder / "pyproject.toml").write_text('[tool.mlcheck]\nprofile = "frist-run"\n')
     assert main(["check", "--html", "", "--json", ""]) == 2
     assert "there are first-run, long-run, launch" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["lint"], ["probe", "train:build"]])
+def test_a_folder_that_is_not_there_is_told_by_every_command(
+    command: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "pyproject.toml").write_text('[tool.mlcheck]\nrules = ["absent"]\n')
+    assert main(command) == 2
+    assert "there is no folder absent" in capsys.readouterr().err

@@ -108,10 +108,12 @@ def test_what_is_no_experiment_is_not_read(write: Write) -> None:
 def test_a_config_that_is_no_yaml_is_told(write: Write) -> None:
     write("experiment.yaml", CONFIG + "  bad: [1, 2\n")
     report = run_lint_and_configs(["."], LintSettings())
-    assert any("experiment.yaml:9: not valid YAML" in notice for notice in report.notices)
-    assert found(run_lint_and_configs(["experiment.yaml"], LintSettings())) == [
-        "experiment.yaml:9:1 invalid-experiment-config"
-    ]
+    told = ["experiment.yaml:9:1 invalid-experiment-config"]
+    assert found(report) == found(run_lint_and_configs(["experiment.yaml"], LintSettings())) == told
+    write("experiment.yaml", "{% if big %}\n" + CONFIG)
+    templated = run_lint_and_configs(["."], LintSettings())
+    assert any("experiment.yaml:1: not valid YAML" in notice for notice in templated.notices)
+    assert found(templated) == []
     write("experiment.yaml", "- entrypoint: model_def:Trial\n")
     (notice,) = run_lint_and_configs(["experiment.yaml"], LintSettings()).notices
     assert "a mapping" in notice
@@ -141,3 +143,12 @@ def test_numbers_that_are_too_large_for_a_float_break_nothing(absurd: str, write
     write("hex.yaml", CONFIG.replace("lr: 0.2", f"global_batch_size: {absurd}\nresources: {{slots_per_trial: 2}}"))
     report = run_lint_and_configs(["."], LintSettings())
     assert not [result for result in report.results if result.outcome is Outcome.ERROR]
+
+
+def test_a_config_without_an_entrypoint_is_judged_all_the_same(write: Write) -> None:
+    write("experiment.yaml", CONFIG.partition("\n")[2] + "  max_trails: 3\n")
+    assert found(run_lint_and_configs(["."], LintSettings())) == [
+        "experiment.yaml:3:3 duplicate-config-key",
+        "experiment.yaml:7:3 invalid-experiment-config",
+        "experiment.yaml:6:11 metric-direction-reversed",
+    ]

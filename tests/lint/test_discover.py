@@ -96,6 +96,7 @@ def test_links_cannot_make_the_walk_endless(project: Path) -> None:
     (project / "b" / "loop").symlink_to(project)
     (project / "self").symlink_to("self")
     (project / "gone.py").symlink_to("nowhere.py")
+    (project / "own.py").symlink_to("own.py")
     (project / "linked.py").symlink_to("a.py")
     assert paths(".") == ["a.py", "linked.py", "b/y.py"]
 

@@ -137,6 +137,21 @@ def conducted(name: str, queries: Path, repeatable: bool = True) -> Conduct:
     return run_conduct(f"{SERVICES}:{name}", queries, Cases(repeatable), 1.0, ".")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_ended_takes_its_workers_along(number: int, queries: Path) -> None:
+    before = signal.getsignal(number)
+
+    def show(*_: object) -> None:
+        if workers_left():
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(SystemExit) as ended:
+        run_load(LoadOptions(f"{SERVICES}:sound", str(queries), limits=BRIEF), show)
+    assert ended.value.code == 128 + number
+    assert workers_left() == []
+    assert signal.getsignal(number) is before
+
+
 def test_a_service_that_leaves_over_a_broken_query(queries: Path) -> None:
     found = bad_query_breaks_service.check(conducted("leaves_on_nothing", queries))
     assert found.outcome is Outcome.FAIL
@@ -149,6 +164,13 @@ def test_answers_that_change(queries: Path) -> None:
     sampled = conducted("counts", queries, repeatable=False)
     assert answer_not_repeatable.check(sampled).outcome is Outcome.SKIP
     assert bad_query_breaks_service.check(sampled).outcome is Outcome.PASS
+
+
+def test_a_query_without_a_name_is_called_by_its_file_and_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("plain.jsonl").write_text('{"input": {"x": 1}}\n{"input": {"x": 2}}\n', encoding="utf-8")
+    repeated = conducted("counts", Path("plain.jsonl")).repeated
+    assert [case.name for case in repeated] == ["plain.jsonl:1", "plain.jsonl:2"]
 
 
 def test_a_golden_case_that_hangs_is_stopped_and_named(queries: Path, tmp_path: Path) -> None:

@@ -113,3 +113,10 @@ def test_a_rules_options_are_the_projects_and_then_the_tests_own(batches: Batche
     assert (strict.outcome, strict.options) == (Outcome.WARN, {"rms": 10.0})
     with pytest.raises(Mistake, match="it has `rms`"):
         examiner.probe(network(), wide, nn.CrossEntropyLoss(), options={"inputs-not-scaled": {"share": 1}})
+
+
+def test_a_misspelt_rule_is_told_at_the_line_of_the_test(mlcheck: Examiner, batches: Batches) -> None:
+    with pytest.raises(UnknownRule, match="did you mean `input-ignored`") as raised:
+        mlcheck.probe(network(), batches).assert_passes("input-ignord")
+    shown = raised.traceback.filter(raised)
+    assert [str(entry.path) for entry in shown] == [__file__]

@@ -1,4 +1,4 @@
-"""Finds commands that a grid names in `_cmd` and that the template does not have: nothing is run for them."""
+"""Finds commands that a grid names in `_cmd` and that the template does not have, and scripts that are not there."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ LOOKS_AT = "grid"
 
 
 def check(grid: Grid) -> Iterator[Finding]:
+    for command in grid.commands.values():
+        nearby = grid.file_nearby(command)
+        if nearby is not None:
+            yield Finding(
+                f"the command `{command.entry.key}` starts `{nearby[0]}`, which is not beside this file; did you "
+                f"mean `{nearby[1]}`?",
+                grid.at(command.entry.key_node),
+                help="name the file as it is written there",
+            )
     for sweep in grid.sweeps:
         for node in sweep.chosen:
             if node.value not in grid.commands:

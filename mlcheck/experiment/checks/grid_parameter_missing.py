@@ -15,6 +15,10 @@ LOOKS_AT = "grid"
 
 def check(grid: Grid) -> Iterator[Finding]:
     for sweep in grid.sweeps:
+        for name, entry in sweep.parameters.items():
+            if not sweep.values(name):
+                told = f"`{name}` goes through no value, so this grid runs nothing"
+                yield Finding(told, grid.at(entry.key_node), help="give it at least one value, or take it out")
         filled = grid.set_by(sweep)
         for command in grid.chosen(sweep):
             for name in sorted(command.asked - filled - grid.alias.keys()):

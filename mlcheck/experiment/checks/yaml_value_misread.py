@@ -1,4 +1,4 @@
-"""Finds values that YAML 1.2 reads as a text though they look like nothing, true or false."""
+"""Finds values that YAML 1.2 reads as a text though they look like a number, nothing, true or false."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from mlcheck.experiment.seen import Experiment
 _MEANT = {"None": "null", "none": "null", "nil": "null"}
 _MEANT |= dict.fromkeys(("yes", "Yes", "YES", "on", "On", "ON"), "true")
 _MEANT |= dict.fromkeys(("no", "No", "NO", "off", "Off", "OFF"), "false")
+_NUMBER = re.compile(r"\s*[-+]?([0-9][0-9_]*([.,][0-9]*)?|[.,][0-9]+)([eE][-+]?[0-9]+)?\s*")
 _NO_POINT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+")
 
 
@@ -23,9 +24,16 @@ def check(experiment: Experiment) -> Iterator[Finding]:
     code = experiment.code
     if code is None:
         return
-    words = code.words()
+    words, computed = code.words(), experiment.computed_with()
     for parameter in parameters(experiment.document):
         for node in parameter.choices():
+            if parameter.path in computed and _is_number_as_text(node):
+                yield Finding(
+                    f"`{parameter.path}` is the text `{node.value}`, and the trial computes with it",
+                    experiment.document.at(node),
+                    help=f"write `{node.value.strip().replace(',', '.')}`, a number",
+                )
+                continue
             meant = _MEANT.get(node.value) if _is_plain_text(node) else None
             if meant and node.value not in words and node.value.lower() not in words:
                 yield Finding(
@@ -51,6 +59,11 @@ def _for_pyyaml(experiment: Experiment, converted: set[str]) -> Iterator[Finding
                     experiment.document.at(node),
                     help=f"write `{pointed}`",
                 )
+
+
+def _is_number_as_text(node: yaml.Node) -> bool:
+    is_text = isinstance(node, yaml.ScalarNode) and node.tag.endswith(":str")
+    return is_text and _NUMBER.fullmatch(node.value) is not None
 
 
 def _is_plain_text(node: yaml.Node) -> bool:

@@ -81,7 +81,7 @@ def _walk(folder: str, patterns: tuple[Pattern, ...], notices: list[str]) -> Ite
         if is_folder:
             if _holds_source(entry):
                 below.append(entry)
-        elif _is_source(entry.name) and entry.is_file() and not _ignored(entry, False, patterns):
+        elif _is_source(entry.name) and os.path.isfile(entry.path) and not _ignored(entry, False, patterns):
             yield os.path.normpath(entry.path)
     for entry in below:
         if not _ignored(entry, True, patterns):
