@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from mlcheck.core.outcome import Outcome, Profile
 from mlcheck.core.plural import plural
 from mlcheck.core.report import Report, Result
 from mlcheck.core.signoff import UNSIGNED, sign_off_results
+from mlcheck.core.source_text import is_code
 from mlcheck.experiment.run import run_lint_and_configs
 from mlcheck.lint.run import LintSettings
 from mlcheck.probe.engine import Interrupted, ProbeOptions, run_probes
@@ -57,7 +59,7 @@ def run_checklist(
         )
     environment = {**read.environment, **(seen.environment if seen else {})}
     notices += _unpinned(environment)
-    results = (*read.results, *(seen.results if seen else ()))
+    results = (*_apart(read.results, seen), *seen.results) if seen else read.results
     shown = {result.rule: result for result in results if result.outcome is Outcome.PENDING}
     said = sign_off_results(catalog, questions.signoff, today, shown)
     joined, left_out = _of_profile(_joined(results, said), questions.profile)
@@ -70,10 +72,27 @@ def run_checklist(
         seconds=time.perf_counter() - clock,
         notices=(*notices, *(seen.notices if seen else ()), *left_out),
         step_seconds=seen.step_seconds if seen else 0.0,
+        ran=seen.ran if seen else (),
     )
     if interrupted:
         raise Interrupted(report)
     return report
+
+
+def _apart(read: Iterable[Result], seen: Report) -> Iterator[Result]:
+    """What was read, of which a probe overrules what lies in files that ran; the rest stands, as if alone."""
+    ran = {os.path.realpath(path) for path in seen.ran}
+    passed = {result.rule for result in seen.results if result.outcome is Outcome.PASS}
+    for result in read:
+        elsewhere = tuple(
+            finding
+            for finding in result.findings
+            if is_code(finding.location.path) and os.path.realpath(finding.location.path) not in ran
+        )
+        if ran and elsewhere:
+            yield replace(result, apart=True, findings=elsewhere if result.rule in passed else result.findings)
+        else:
+            yield result
 
 
 def _unpinned(environment: dict[str, str]) -> list[str]:

@@ -20,6 +20,7 @@ class Result:
     `summary` is the one-line evidence with its numbers, present for a PASS too; `reason` says why a
     check was skipped, inconclusive or waived; `traceback` is the user's own for a crash in their code.
     `explains` names the rules whose failure this one would cause. `options` are the numbers set for this rule.
+    `apart`: it was read in files that the probed program did not run, so that nothing seen of that overrules it.
     """
 
     rule: str
@@ -38,6 +39,7 @@ class Result:
     traceback: str = ""
     explains: tuple[str, ...] = ()
     options: dict[str, float] = field(default_factory=dict)
+    apart: bool = False
 
     @property
     def headline(self) -> str:
@@ -80,9 +82,10 @@ _RANK = {Outcome.ERROR: 1, Outcome.PENDING: 2, Outcome.INCONCLUSIVE: 3, Outcome.
 _WAIVABLE = {Outcome.FAIL, Outcome.WARN, Outcome.PENDING}
 
 
-def _precedence(result: Result) -> tuple[int, int, int]:
+def _precedence(result: Result) -> tuple[int, int, int, int]:
     """What decided, by strength of evidence, the graver of two equals; then what is still open."""
-    return _RANK.get(result.outcome, 0), -result.by.strength, WEIGHT.index(result.outcome)
+    strength = By.PROBE.strength if result.apart else result.by.strength
+    return _RANK.get(result.outcome, 0), -strength, WEIGHT.index(result.outcome), -result.by.strength
 
 
 def _decided_first(rivals: list[Result]) -> list[Result]:
@@ -97,7 +100,8 @@ def _decided_first(rivals: list[Result]) -> list[Result]:
 def items(results: Iterable[Result]) -> list[Item]:
     """Join the results of each rule into one item: failures first, then by stage, then by name.
 
-    Seen (probe, load) beats read (lint) beats said (sign-off); what was overruled stays beneath.
+    Seen (probe, load) beats read (lint) beats said (sign-off), but for what was read where nothing was seen; what was
+    overruled stays beneath.
     """
     by_rule: dict[str, list[Result]] = {}
     for result in results:
@@ -132,6 +136,7 @@ class Report:
     `arguments` are what followed `mlcheck probe`, so that a question can be asked again: the entry point, `--config`.
     `changes` are those since the run that started at `since`, which is empty where there was none to compare with.
     `step_seconds` is what one training step took, 0 where none was timed: the measure of what the probes cost.
+    `ran` are the user's files that the probed program ran.
     """
 
     command: str
@@ -145,6 +150,7 @@ class Report:
     since: str = ""
     changes: tuple[Change, ...] = ()
     step_seconds: float = 0.0
+    ran: tuple[str, ...] = ()
 
     def items(self) -> list[Item]:
         return items(self.results)
@@ -198,6 +204,7 @@ def report_from_dict(data: Any) -> Report:
             since=data.get("since", ""),
             changes=tuple(Change(**change) for change in data.get("changes", ())),
             step_seconds=data.get("step_seconds", 0.0),
+            ran=tuple(data.get("ran", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableReport(f"the saved report is damaged at {error}: run mlcheck again") from error
@@ -221,6 +228,7 @@ def _result_from_dict(data: dict[str, Any]) -> Result:
         traceback=data["traceback"],
         explains=tuple(data["explains"]),
         options=dict(data.get("options", {})),
+        apart=data.get("apart", False),
     )
 
 

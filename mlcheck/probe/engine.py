@@ -101,6 +101,7 @@ def run_probes(options: ProbeOptions, progress: Callable[[str, int, int], None] 
         seconds=time.monotonic() - clock,
         notices=tuple(dict.fromkeys(run.notices)),
         step_seconds=run.step_seconds,
+        ran=tuple(sorted(map(os.path.relpath, run.ran))),
     )
     if interrupted:
         raise Interrupted(report) from None
@@ -146,9 +147,8 @@ class _Run:
         self._current, self._measuring, self._asked_at = ENTRY_RULE, "", self._began
         self.rules = rules
         self.results: dict[str, Result] = {}
-        self.environment: dict[str, str] = {}
-        self.notices: list[str] = []
-        self.step_seconds = 0.0
+        self.environment, self.notices = dict[str, str](), list[str]()
+        self.step_seconds, self.ran = 0.0, set[str]()
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -210,6 +210,8 @@ class _Run:
                 self._progress(message["rule"], len(self.results), len(self.rules))
         elif kind == "measuring":
             self._measuring = message["measurement"]
+        elif kind == "ran":
+            self.ran.update(message["files"])
         elif kind == "step":
             self.step_seconds = message["seconds"]
         elif kind == "gpu lost":

@@ -27,6 +27,7 @@ from mlcheck.trial.find import EntryOptions, load_trial
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.importing import folder_that_holds
 from mlcheck.trial.lost_gpu import GpuLost, look_at_gpu
+from mlcheck.trial.ran import Ran
 from mlcheck.trial.reads import Reads
 from mlcheck.trial.script.coroutine import on_common_ground
 from mlcheck.trial.surroundings import machine, packages
@@ -64,6 +65,8 @@ def _examine(channel: Channel, job: Job) -> None:
     scratch = Path(os.environ[SCRATCH])
     reads = Reads(scratch / "reads")
     reads.begin()
+    ran = Ran()
+    ran.begin()
     changes = Changes(os.getcwd())
     changes.begin()
     shim = CpuShim()
@@ -72,6 +75,7 @@ def _examine(channel: Channel, job: Job) -> None:
     trackers = Trackers(str(scratch))
     trackers.install()
     trial = _loaded(job, channel)
+    channel.send({"kind": "ran", "files": ran.files()})
     if trial is None:
         return
     with reads.unheard():
@@ -82,6 +86,7 @@ def _examine(channel: Channel, job: Job) -> None:
     finally:
         told = (shim.told(os.getcwd()), changes.told(), trackers.told())
         channel.send({"kind": "notices", "notices": [*filter(None, told)]})
+        channel.send({"kind": "ran", "files": ran.files()})
     channel.send({"kind": "environment", "environment": fingerprints(reads.data(_ours(scratch)), os.curdir)})
 
 
