@@ -117,7 +117,11 @@ class Catalog:
                 near = holding[:_NAMED] or get_close_matches(name, self.paths, n=2)
                 hint = f"; did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else "; see `mlcheck rules`"
                 raise UnknownRule(f"no rule is called `{name}`{hint}")
-            self._read[name] = self._checked(_page(self.paths[name]))
+            from pathlib import Path
+
+            from mlcheck.core.rule import read_page
+
+            self._read[name] = self._checked(read_page(Path(self.paths[name])))
         return self._read[name]
 
     def _checked(self, rule: Rule) -> Rule:
@@ -142,16 +146,6 @@ class Catalog:
     def stage(self, name: str) -> str:
         """The folder the page of a rule lies in."""
         return _stage(self.paths[name])
-
-
-@cache
-def _page(path: str) -> Rule:
-    """A process reads each once, too."""
-    from pathlib import Path
-
-    from mlcheck.core.rule import read_page
-
-    return read_page(Path(path))
 
 
 @cache

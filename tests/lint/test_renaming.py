@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mlcheck.core.catalog import Catalog
 from mlcheck.core.outcome import By, Severity
 from mlcheck.lint.run import LintSettings, run_lint
+from tests.pages import RULES
 
 OTHER_NAMES = {
     "model": "m",
@@ -60,7 +60,7 @@ Alarms = set[tuple[str, str, int]]
 
 def programs() -> Iterator[object]:
     """Programs, each with what is reported of it under the names that it has."""
-    for rule in Catalog():
+    for rule in RULES:
         for example in rule.examples if By.LINT in rule.by else ():
             told = any(
                 name == rule.name and text in "".join(example.files.values()) for name, text in ONLY_THE_NAME_TELLS
