@@ -18,15 +18,15 @@ import mlcheck.experiment.checks
 import mlcheck.lint.checks
 import mlcheck.load.checks
 import mlcheck.probe.checks
-from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import find_checks
 from mlcheck.core.outcome import By
 from mlcheck.lint.nodes import dotted, walk
+from tests import pages
 
 PACKAGE = Path(mlcheck.__file__).resolve().parent
 MODULES = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")}
 STANDARD = set(sys.stdlib_module_names)
-RULES = {rule.name: rule for rule in Catalog()}
+RULES = {rule.name: rule for rule in pages.RULES}
 
 # Part of the house -> what it may import besides itself and the standard library.
 MAY_IMPORT = {

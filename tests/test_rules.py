@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from mlcheck.core.catalog import Catalog
 from mlcheck.core.outcome import By, Severity
 from mlcheck.core.report import Report
 from mlcheck.core.rule import Example, Rule
 from mlcheck.experiment.run import run_lint_and_configs
 from mlcheck.lint.run import LintSettings
-
-RULES = list(Catalog())
+from tests.pages import RULES
 
 
 def examples() -> Iterator[object]:

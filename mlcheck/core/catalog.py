@@ -13,6 +13,7 @@ from mlcheck.core.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mlcheck.core.outcome import Severity, Stage
     from mlcheck.core.rule import Rule
 
 _WORD, _NAMED = 4, 5  # letters of what is searched for inside of names, and names that are suggested
@@ -72,8 +73,8 @@ class Heading(NamedTuple):
     """What a rule that found nothing is listed with: the top of its page."""
 
     title: str
-    stage: str
-    severity: str
+    stage: Stage
+    severity: Severity
 
 
 class Catalog:
@@ -83,15 +84,15 @@ class Catalog:
     """
 
     def __init__(self, folders: tuple[Path, ...] | None = None, team: tuple[Path, ...] = ()) -> None:
-        self._folders: tuple[str | Path, ...] = folders if folders is not None else (_shipped(),)
+        self._folders = folders
         self._team = team
         self._read: dict[str, Rule] = {}
 
     @cached_property
     def paths(self) -> dict[str, str]:
         """Rule name -> page; one listing a stage folder, nothing opened. Raises BadRules where two share a name."""
-        found: dict[str, str] = {}
-        for folder in self._folders:
+        found = dict(_shipped_pages()) if self._folders is None else {}
+        for folder in self._folders or ():
             found.update(_pages(folder))
         for folder in self._team:
             for name, page in _pages(folder).items():
@@ -151,14 +152,22 @@ class Catalog:
 @cache
 def _heading(page: str) -> Heading:
     """A run asks for the headings of more than a hundred rules; a process reads each once, however many it makes."""
+    from mlcheck.core.outcome import Severity, Stage
+
     with open(page, "rb", buffering=0) as file:
         title, _, rest = file.read().partition(b"\n")
     severity = rest.partition(b"\nseverity")[2].partition(b"\n")[0].split(b'"')[1:2]
-    return Heading(title[1:].decode().strip(), _stage(page), b"".join(severity).decode())
+    return Heading(title[1:].decode().strip(), Stage(_stage(page)), Severity(b"".join(severity).decode()))
 
 
 def _stage(page: str) -> str:
     return os.path.basename(os.path.dirname(page))
+
+
+@cache
+def _shipped_pages() -> dict[str, str]:
+    """They stay where they are for as long as a process lives, and a run asks several times."""
+    return _pages(_shipped())
 
 
 def _pages(folder: str | Path) -> dict[str, str]:

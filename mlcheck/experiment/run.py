@@ -10,7 +10,7 @@ from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import find_checks, rules_of
 from mlcheck.core.dataclasses import replace
 from mlcheck.core.finding import Finding, Location
-from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome, Severity, Stage
+from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome, Stage
 from mlcheck.core.plural import plural
 from mlcheck.core.report import Report, Result
 from mlcheck.experiment import checks
@@ -141,8 +141,8 @@ def _result(
     result = Result(
         rule=check.rule,
         title=heading.title,
-        stage=Stage(heading.stage),
-        severity=Severity(heading.severity),
+        stage=heading.stage,
+        severity=heading.severity,
         by=By.LINT,
         outcome=Outcome.PASS,
         looked_at=len(subjects),

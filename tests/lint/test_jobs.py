@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from mlcheck.cli import main
-from mlcheck.core.catalog import Catalog
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import By, Outcome
 from mlcheck.core.report import Report
@@ -28,6 +27,7 @@ from mlcheck.lint.versions import ANY
 from mlcheck.lint.work import jobs, parts, workers
 from mlcheck.lint.work.asking import ask
 from mlcheck.lint.work.tasks import Part, Said, Task
+from tests.pages import RULES
 
 NET = """\
 import torch.nn as nn
@@ -229,7 +229,7 @@ def test_a_rule_that_was_taken_for_one_without_events_is_asked_again(
 def test_two_parts_say_what_one_says_of_every_page() -> None:
     """All examples of all pages as one program: it is the largest in which every rule has something to say."""
     texts = []
-    rules = [rule for rule in Catalog() if By.LINT in rule.by]
+    rules = [rule for rule in RULES if By.LINT in rule.by]
     for rule in rules:
         example = next(example for example in rule.examples if example.kind == "bad")
         folder = Path(rule.name)

@@ -11,12 +11,12 @@ from rewrites import REWRITES
 from rewrites.blocks import in_contexts, in_tries
 from rewrites.program import Files, Rewrite
 
-from mlcheck.core.catalog import Catalog
 from mlcheck.core.outcome import Severity
 from mlcheck.lint.engine import analyse
 from mlcheck.lint.files.source import Source, parse
+from tests.pages import RULES
 
-CATALOG = {rule.name: rule for rule in Catalog()}
+CATALOG = {rule.name: rule for rule in RULES}
 SAME = """
 backward-in-autocast clip-before-unscale discriminator-not-detached freeze-overwritten loss-args-swapped
 nll-without-log-softmax plateau-wrong-way scheduler-before-optimizer sigmoid-before-bcelogits softmax-before-ce

@@ -7,17 +7,18 @@ import os
 import pytest
 from lint_runs import CAREFUL, FORGETFUL, RULE, lint, places, result, write
 
-from mlcheck.core.catalog import Catalog, UnknownRule
+from mlcheck.core.catalog import UnknownRule
 from mlcheck.core.outcome import By, Outcome, Stage
 from mlcheck.lint.run import LintSettings
 from mlcheck.lint.select import NotALintRule
+from tests.pages import RULES
 
 pytestmark = pytest.mark.usefixtures("in_empty_folder")
 
 
 def of_stage(stage: str) -> set[str]:
     """The rules of a stage that lint answers."""
-    return {rule.name for rule in Catalog() if rule.stage == stage and By.LINT in rule.by}
+    return {rule.name for rule in RULES if rule.stage == stage and By.LINT in rule.by}
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from mutations import Mutant, operators
 
-from mlcheck.core.catalog import Catalog
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Severity
 from mlcheck.lint.engine import Crash, analyse
 from mlcheck.lint.files.source import Source, parse
+from tests.pages import RULES
 
 FOLDER = Path(__file__).parent / "fixtures" / "sound"
 PROGRAMS = [pytest.param(path.read_text("utf-8"), path.stem, id=path.stem) for path in sorted(FOLDER.glob("*.py"))]
@@ -31,7 +31,7 @@ SHARE = 0.75
 
 @functools.cache
 def notes() -> frozenset[str]:
-    return frozenset(rule.name for rule in Catalog() if rule.severity is Severity.NOTE)
+    return frozenset(rule.name for rule in RULES if rule.severity is Severity.NOTE)
 
 
 def findings(code: str, name: str) -> list[tuple[str, Finding]]:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import Listed, find_checks, list_checks
 from mlcheck.core.outcome import By
 from mlcheck.lint import checks
@@ -18,11 +17,12 @@ from mlcheck.lint.interpret import roots
 from mlcheck.lint.interpret.interpreter import Interpreter
 from mlcheck.lint.program import Program
 from mlcheck.lint.sites import Sites
+from tests import pages
 from tests.lint.test_pairs import pairs, version
 
 FIXTURES = Path(__file__).parent / "fixtures"
 WORDED = [listed for listed in list_checks(checks) if listed.words]
-RULES = [rule for rule in Catalog() if By.LINT in rule.by]
+RULES = [rule for rule in pages.RULES if By.LINT in rule.by]
 SHARES = 16
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from mlcheck.trial.script.surroundings import Surroundings
 
@@ -27,3 +28,13 @@ def test_the_users_packages_are_imported_anew(marked: bool, tmp_path: Path, monk
         assert COUNT == [1]
         before.restore()
         assert not [name for name in sys.modules if name.startswith("outer_of_user")]
+
+
+def test_settings_that_nobody_changed_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To set it loads the whole of torch's compiler, half of what a run of a small program takes."""
+    before = Surroundings()
+    torch.use_deterministic_algorithms(True)
+    before.restore()
+    assert not torch.are_deterministic_algorithms_enabled()
+    monkeypatch.delattr(torch, "use_deterministic_algorithms")
+    before.restore()

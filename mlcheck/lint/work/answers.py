@@ -6,7 +6,7 @@ from mlcheck.core.catalog import Catalog
 from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.core.finding import Finding
 from mlcheck.core.named_tuples import NamedTuple
-from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome, Severity, Stage
+from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome
 from mlcheck.core.plural import plural
 from mlcheck.core.report import Result
 
@@ -44,14 +44,14 @@ class Answers:
     def result(self, check: Asked, catalog: Catalog) -> Result:
         """What the rule came to. Its page is not parsed."""
         heading = catalog.heading(check.rule)
-        findings = tuple(sorted(self.findings.get(check.rule, ()), key=lambda finding: finding.location))
+        found = self.findings.get(check.rule)
+        findings = tuple(sorted(found, key=lambda finding: finding.location)) if found else ()
         looked_at = self.seen.get(check.looks_at, 0) if check.looks_at else self.files
         outcome, summary, reason, traceback = Outcome.PASS, "", "", ""
-        severity = Severity(heading.severity)
         if failures := self.failures.get(check.rule):
             outcome, (reason, traceback) = Outcome.ERROR, failures[0]
         elif findings:
-            outcome = SEVERITY_OUTCOME[severity]
+            outcome = SEVERITY_OUTCOME[heading.severity]
             summary = f"{plural(len(findings), 'finding')} in {plural(self.files, 'file')}"
         elif known := self.known.get(check.rule):
             summary = f"nothing new; {plural(known, 'finding')} known in the baseline"
@@ -63,8 +63,8 @@ class Answers:
         return Result(
             rule=check.rule,
             title=heading.title,
-            stage=Stage(heading.stage),
-            severity=severity,
+            stage=heading.stage,
+            severity=heading.severity,
             by=By.LINT,
             outcome=outcome,
             summary=summary,

@@ -44,7 +44,8 @@ class Surroundings:
             with suppress(ValueError, TypeError):  # not in the main thread, or a handler from outside of Python
                 signal.signal(number, handler)
         torch.set_default_dtype(self._dtype)
-        torch.use_deterministic_algorithms(self._deterministic)
+        if torch.are_deterministic_algorithms_enabled() != self._deterministic:  # the call loads torch's compiler
+            torch.use_deterministic_algorithms(self._deterministic)
         if distributed.is_available() and distributed.is_initialized():
             distributed.destroy_process_group()
 
