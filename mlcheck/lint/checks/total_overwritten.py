@@ -66,7 +66,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             for mean, total, count in means(loop):
                 seen += 1
                 whole = count in added if isinstance(count, str) else is_of_all(count, loop)
-                if whole and (line := overwritten(loop, total)) is not None:
+                if whole and (line := overwritten(loop, total, begun=False)) is not None:
                     yield _finding(loop, line, mean, total)
                 elif total in added and isinstance(count, str) and (line := overwritten(loop, count)) is not None:
                     if is_size(line.value):

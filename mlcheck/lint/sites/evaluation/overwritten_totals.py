@@ -77,12 +77,12 @@ def _carried(loop: LoopSite, node: ast.expr) -> tuple[str, ...]:
     return (ast.unparse(node),)
 
 
-def overwritten(loop: LoopSite, name: str) -> ast.Assign | None:
-    """The assignment in the loop that throws away what the turns before it left in a variable.
+def overwritten(loop: LoopSite, name: str, begun: bool = True) -> ast.Assign | None:
+    """The assignment in the loop that throws away what the turns before it left in a variable that began at zero.
 
-    It began at zero, or nothing but the loop sets it.
+    If it need not have `begun` before the loop, nothing but the loop may set it.
     """
-    alone = name.isidentifier() and len(loop.file.bindings(name, loop.context)) == 1
+    alone = not begun and name.isidentifier() and len(loop.file.bindings(name, loop.context)) == 1
     if not alone and not any(_begins_at_zero(loop, statement, name) for statement in loop.before):
         return None
     held, _, key = name.partition("[")

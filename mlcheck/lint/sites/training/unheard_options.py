@@ -31,7 +31,7 @@ def unheard_rates(sites: Sites) -> Iterator[Unheard]:
     made = [call for file in sites.mentioning(["add_argument"]) for call in file.calls("add_argument")]
     rates = [call for call in made if name_of_option(call) in _RATES]
     built = sites.once(optimizers) if len(rates) == 1 else ()
-    if not built or any(word in call.file.text for call in made for word in _AS_A_WHOLE):
+    if not built or any(word in file.text for file in sites.files.values() for word in _AS_A_WHOLE):
         return
     name = name_of_option(rates[0])
     numbers = [type(call.constant("lr", 1)) in (int, float) for call in built]
