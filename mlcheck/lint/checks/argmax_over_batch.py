@@ -4,26 +4,16 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call, Context, File
+from mlcheck.lint.sites.evaluation.hits import MOVES, Counted, hits
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.origins import callers, origins, sole
 
 LOOKS_AT = "argmax"
 WORDS = ("argmax",)
 _LOADER = "torch.utils.data.DataLoader"
-_COUNTS = ("sum", "mean")
-_MOVES = ("item", "cpu", "numpy", "detach", "float", "double", "int", "long")
-
-
-class _Counted(NamedTuple):
-    """The call that counts where two things are equal, and both of them."""
-
-    call: Call
-    left: ast.expr
-    right: ast.expr
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -32,7 +22,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         return
     told = set()
     for file in facts.sites.mentioning(["==", ".eq(", "torch.eq"]):
-        for counted in _hits(file) if "argmax" in file.text or file.imports else ():
+        for counted in hits(file) if "argmax" in file.text or file.imports else ():
             chosen = _highest_of_all(counted)
             if chosen is None or not _gets_batches(counted.call) or chosen.place.spot in told:
                 continue
@@ -86,27 +76,11 @@ def _is_of_all(file: File, node: ast.AST, context: Context) -> bool:
     return named is None and isinstance(node.func, ast.Attribute) and node.func.attr == "argmax" and not node.args
 
 
-def _hits(file: File) -> Iterator[_Counted]:
-    """`(guess == labels).sum()`, `guess.eq(labels).float().mean()`, `torch.sum(guess == labels)`."""
-    for call in file.calls(*_COUNTS):
-        func = call.node.func
-        by_name = file.resolve(func, call.context) in ("torch.sum", "torch.mean")
-        if not isinstance(func, ast.Attribute) or (by_name and not call.node.args):
-            continue
-        match before_methods(call.node.args[0] if by_name else func.value, _MOVES):
-            case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
-                yield _Counted(call, left, right)
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="eq"), args=[left, right]):
-                yield _Counted(call, left, right)
-            case ast.Call(func=ast.Attribute(value=left, attr="eq"), args=[right]):
-                yield _Counted(call, left, right)
-
-
-def _highest_of_all(counted: _Counted) -> Call | None:
+def _highest_of_all(counted: Counted) -> Call | None:
     """The `argmax` that one of both sides is, where the other is no such number itself."""
     for side, other in ((counted.left, counted.right), (counted.right, counted.left)):
-        found = sole(counted.call.file, before_methods(side, _MOVES), counted.call.context)
-        node = before_methods(found.node, _MOVES) if found is not None else None
+        found = sole(counted.call.file, before_methods(side, MOVES), counted.call.context)
+        node = before_methods(found.node, MOVES) if found is not None else None
         if found is None or found.item >= 0 or not isinstance(node, ast.Call):
             continue
         scores = node.args[0] if node.args else node.func
@@ -120,5 +94,5 @@ def _is_of_one(call: Call, other: ast.expr) -> bool:
     made, where = call.file.value(other, call.context)
     if isinstance(made, ast.Subscript | ast.Constant) or isinstance(other, ast.Subscript | ast.Constant):
         return True
-    inner = before_methods(made, _MOVES)
+    inner = before_methods(made, MOVES)
     return _is_of_all(call.file, inner, where) or (isinstance(made, ast.Call) and made is not inner)

@@ -141,7 +141,9 @@ def _repeats(file: File, best: ast.expr, context: Context) -> bool:
 
 def _never_changes(file: File, test: ast.Compare, best: ast.expr, context: Context) -> bool:
     """Whether it is assigned once, before it is first compared, a number that any score beats."""
-    if own_attribute(best, file.function_around(context)):
+    function = file.function_around(context)
+    name = own_attribute(best, function)
+    if name and function is not None and function.cls is not None and function.cls.attribute(name):
         return _attribute_never_changes(file, test, best, context)
     if not isinstance(best, ast.Name):
         begun = begun_with(file, best, context)

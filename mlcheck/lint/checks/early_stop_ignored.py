@@ -15,7 +15,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for each in unheard(facts.sites):
         yield Finding(
             f"Nothing reads `{each.flag}`: training goes on after it should have ended",
-            each.call.place.location,
+            each.place.location,
             help="ask for it in the loop, and `break`",
             related=(each.told.location,),
         )

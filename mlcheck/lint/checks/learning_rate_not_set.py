@@ -12,9 +12,13 @@ from mlcheck.lint.sites import Context, File, Function, Sites, canonical
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.training.misplaced_settings import read_by_nobody
 from mlcheck.lint.sites.training.optimizers import OPTIMIZERS
+from mlcheck.lint.sites.training.unheard_options import unheard_rates
 
 LOOKS_AT = "learning rate that is set"
-WORDS = (".lr", "learning_rate", "defaults[", ".state_dict()[", "params", "lrate", "_lr", "lr =", "lr *=", "lr /=")
+WORDS = (
+    *(".lr", "learning_rate", "learning-rate", "--lr", "defaults[", ".state_dict()[", "params"),
+    *("lrate", "_lr", "lr =", "lr *=", "lr /="),
+)
 _NEW_RATE = pattern(r"^(?:(?:new|cur|curr|current|next|updated|decayed)_)?(?:lr|lrate|learning_rate)(?:_new|_t)?$")
 _ASSIGNED = pattern(r"(?:\b|_)(?:lr|lrate|learning_rate)(?:_new|_t)?\s*[*/]?=[^=]")
 _PROGRESS = pattern(r"step|epoch|iter|decay|warm|progress")
@@ -32,6 +36,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             help='settings that are read: `"lr"`, `"weight_decay"`, `"momentum"`',
         )
     yield from _unread(facts.sites)
+    for unheard in unheard_rates(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            f"Nothing reads `{unheard.flag}`: this learning rate is the same whatever the command line asks for",
+            unheard.optimizer.place.location,
+            help=f"give the optimizer what `{unheard.flag}` says, or take the option away",
+            related=(unheard.option.place.location,),
+        )
     for file in facts.sites.mentioning([".lr", ".learning_rate", "defaults[", "learning_rate"]):
         if "optim" not in file.text:
             continue

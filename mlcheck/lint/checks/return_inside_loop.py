@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import assigned, last_name, loads, own_nodes, walk
-from mlcheck.lint.sites.blocks import LoopSite, blocks, for_loops
+from mlcheck.lint.sites.blocks import LoopSite, blocks, for_loops, straight
+from mlcheck.lint.sites.data.loaders import ITERABLE
 
 LOOKS_AT = "loop"
 _OF_ONE = frozenset(
@@ -24,7 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         for loop in for_loops(file):
             seen += 1
-            last = loop.node.body[-1]
+            last = list(straight(loop.node.body))[-1]
             if isinstance(last, ast.Return) and last.value is not None and _runs_once(loop.node):
                 if (what := _meant_for_all(loop, last)) is not None:
                     yield Finding(
@@ -33,7 +34,23 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help="return after the loop",
                         related=(file.place(loop.node, loop.context).location,),
                     )
+            elif isinstance(last, ast.Return) and last.value is None and _gives_samples(loop):
+                yield Finding(
+                    "This ends the data in the first iteration of the loop: what the others would give is never seen",
+                    file.place(last, loop.context).location,
+                    help="leave it out: a generator ends with its loop",
+                    related=(file.place(loop.node, loop.context).location,),
+                )
     facts.sites.seen[LOOKS_AT] = seen
+
+
+def _gives_samples(loop: LoopSite) -> bool:
+    """Whether each turn gives samples of a data set that is gone through once: `__iter__`, with no turn skipped."""
+    function = loop.file.function_around(loop.context)
+    cls = function.cls if function is not None and function.name == "__iter__" else None
+    once = not loop.node.orelse and not any(isinstance(node, ast.Try) for node in walk(loop.node))
+    gives = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in walk(loop.node))
+    return cls is not None and ITERABLE in cls.libraries and once and gives and not _skips(loop.node.body)
 
 
 def _runs_once(loop: ast.For) -> bool:

@@ -23,6 +23,7 @@ from mlcheck.lint.sites.layers.pooling import pooled_elsewhere
 from mlcheck.lint.sites.layers.routing import named_along_other, picked_along_other
 from mlcheck.lint.sites.layers.scored_steps import has_steps
 from mlcheck.lint.sites.layers.stacked import over_samples_of_stack
+from mlcheck.lint.sites.layers.summed_elsewhere import summed_along_other
 from mlcheck.lint.values import Object, Tensor
 
 LOOKS_AT = "class loss"
@@ -71,6 +72,15 @@ def _normalised(facts: Facts) -> Iterator[Finding]:
     yield from _over_loaded_batch(facts)
     named = (each for file in facts.sites.mentioning(["oftmax("]) for each in named_along_other(file))
     picked = (each for cls in facts.sites.classes for each in picked_along_other(cls))
+    for file in facts.sites.mentioning(["og_softmax", "LogSoftmax"]):
+        for summed in summed_along_other(file):
+            yield Finding(
+                f"This normalises over dimension 0, and what is weighed by it is summed over dimension {summed.dim}: "
+                "no sample's probabilities add up to one",
+                summed.softmax.place.location,
+                help=f"`dim={summed.dim}`, as in the sum",
+                related=(summed.sum.place.location,),
+            )
     for file in facts.sites.mentioning([".gather("]):
         for softmax, _ in labels_picked_along_other(file):
             yield _finding(softmax.place)

@@ -19,11 +19,12 @@ LOOKS_AT = "loop with a mean behind it"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    seen = 0
+    seen, alone_in = 0, set[ast.For]()
     for file in facts.sites.mentioning([".eval()", "no_grad", "inference_mode"]):
         for loop in for_loops(file):
             seen += 1
             if (told := last_alone(loop)) is not None:
+                alone_in.add(loop.node)
                 yield Finding(
                     f"`{ast.unparse(told)}` is of the last batch alone: every batch before it overwrote the name",
                     file.place(told, loop.context).location,
@@ -59,11 +60,13 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
     for file in facts.sites.mentioning([" / "]):
         for loop in for_loops(file):
+            if loop.node in alone_in:
+                continue
             added = added_in(loop.node)
             for mean, total, count in means(loop):
                 seen += 1
                 whole = count in added if isinstance(count, str) else is_of_all(count, loop)
-                if whole and (line := overwritten(loop, total)) is not None:
+                if whole and (line := overwritten(loop, total, begun=False)) is not None:
                     yield _finding(loop, line, mean, total)
                 elif total in added and isinstance(count, str) and (line := overwritten(loop, count)) is not None:
                     if is_size(line.value):

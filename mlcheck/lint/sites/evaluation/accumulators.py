@@ -15,6 +15,7 @@ from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.project import Sites
 
 _MOVES = ("to", "cuda")
+_TURNS = (ast.For, ast.comprehension)
 _RENEWS = (".reset(", ".clone(", "MetricTracker", "deepcopy(")
 
 
@@ -49,14 +50,11 @@ def never_reset(sites: Sites) -> Iterator[Unreset]:
 
 
 def _handed_in(file: File) -> Iterator[Unreset]:
-    """Metrics that a function of all epochs is given, by their annotation: `metrics: Iterable[Metric]`."""
+    """Metrics that a function of all epochs has: `metrics: Iterable[Metric]`, `metrics = [Accuracy(), F1Score()]`."""
     for function in file.functions if ".compute()" in file.text else ():
-        arguments = (*function.node.args.args, *function.node.args.kwonlyargs)
-        for arg in arguments:
-            if arg.annotation is None or not _is_annotated(file, arg.annotation, function):
-                continue
-            loops = [node for node in function.nodes if isinstance(node, ast.For) and loads(node.iter, arg.arg)]
-            names = {arg.arg, *(last_name(part) for loop in loops for part in walk(loop.target))}
+        for held, begun in _several(file, function):
+            loops = [node for node in function.nodes if isinstance(node, _TURNS) and loads(node.iter, held)]
+            names = {held, *(last_name(part) for loop in loops for part in walk(loop.target))}
             calls = {
                 last: [c for c in file.calls(last) if c.function is function and _owner(c) in names]
                 for last in ("compute", "update")
@@ -65,7 +63,21 @@ def _handed_in(file: File) -> Iterator[Unreset]:
                 epochs = [loop for loop in compute.loops if loop.node not in loops]
                 batches = [[loop for loop in each.loops if loop.node not in loops] for each in calls["update"]]
                 if epochs and any(epochs[0] in each[1:] for each in batches):
-                    yield Unreset(compute, _owner(compute), function.place(arg))
+                    yield Unreset(compute, _owner(compute), begun)
+
+
+def _several(file: File, function: Function) -> Iterator[tuple[str, Place]]:
+    """The names of metrics that a function is given, or lists for itself, and where."""
+    for arg in (*function.node.args.args, *function.node.args.kwonlyargs):
+        if arg.annotation is not None and _is_annotated(file, arg.annotation, function):
+            yield arg.arg, function.place(arg)
+    made = {call.node for call in _metrics(file) if call.function is function}
+    for line in function.all(ast.Assign) if made else ():
+        listed = line.value.values if isinstance(line.value, ast.Dict) else getattr(line.value, "elts", [])
+        name = last_name(line.targets[0])
+        if isinstance(line.targets[0], ast.Name) and listed and made.issuperset(listed):
+            if len(file.bindings(name, function.inner)) == 1:
+                yield name, function.place(line)
 
 
 def _is_annotated(file: File, annotation: ast.expr, function: Function) -> bool:

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import is_name
+from mlcheck.lint.nodes import before_methods, is_name
+from mlcheck.lint.sites.blocks import straight
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 from mlcheck.lint.words import numbers_of_lines
 
-_TO_ITSELF = pattern(r"(?m)^[ \t]*(\w+) ?\+= ?\1[ \t]*$")
+_TO_ITSELF = pattern(r"(?m)^[ \t]*(\w+) ?\+= ?\1(?:\.\w+\(\))*[ \t]*$")
+_NUMBER = ("item", "detach", "cpu", "mean", "sum")
 
 
 def doubled(sites: Sites) -> Iterator[tuple[Place, str]]:
@@ -21,10 +23,14 @@ def doubled(sites: Sites) -> Iterator[tuple[Place, str]]:
     for file in sites.mentioning(["+="]):
         for loop, context in file.walk.loops if numbers_of_lines(_TO_ITSELF, file.text, ("+=",)) else ():
             given: set[str] = set()
-            for line in loop.body:
+            for line in straight(loop.body):
                 if isinstance(line, ast.AugAssign) and isinstance(line.op, ast.Add):
                     name = line.target.id if isinstance(line.target, ast.Name) else ""
-                    if name in given and is_name(line.value, name) and _is_begun(file, name, loop, context):
+                    if (
+                        name in given
+                        and is_name(before_methods(line.value, _NUMBER), name)
+                        and _is_begun(file, name, loop, context)
+                    ):
                         yield file.place(line, context), name
                 given |= _given(line)
 

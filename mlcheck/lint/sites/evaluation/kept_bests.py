@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import TypeGuard
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import is_name, last_name
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.model import OPEN, Class
 from mlcheck.lint.sites.origins import Origin, sole
 from mlcheck.lint.sites.records import made_of
@@ -35,8 +37,8 @@ def begun_with(file: File, best: ast.expr, context: Context) -> Origin | None:
         begun = _of_display(file, owner, context, key) if isinstance(key, str) else None
         sets = rf"\[\s*['\"]{re.escape(str(key))}['\"]\s*\]\s*[-+*/]?=(?!=)"
     else:
-        key = last_name(best)
-        cls = made_of(file, owner, context)
+        key, function = last_name(best), file.function_around(context)
+        cls = function.cls if own_attribute(best, function) and function is not None else made_of(file, owner, context)
         begun = _of_class(cls, key) if cls is not None else None
         sets = rf"\.{key}\s*(?:,[^=\n]*)?[-+*/]?=(?!=)|\b{key}=(?!=)"
     files = list(file.sites.mentioning([str(key)], tests=True)) if begun is not None else []
@@ -60,10 +62,16 @@ def _of_display(file: File, owner: ast.expr, context: Context, key: str) -> Orig
 
 
 def _of_class(cls: Class, name: str) -> Origin | None:
-    """The default of a field that the class declares, where nothing gives another."""
+    """What the class declares, where nothing gives another: `best: float = 0.0`, `best = 0.0`."""
     if len(cls.line) != 1 or cls.attribute(name):
         return None
-    match [line for line in cls.node.body if isinstance(line, ast.AnnAssign) and is_name(line.target, name)]:
-        case [ast.AnnAssign(value=ast.expr() as value)] if value is not OPEN:
+    declared = [line.value for line in cls.node.body if _declares(line, name)]
+    match declared:
+        case [ast.expr() as value] if value is not OPEN:
             return Origin(cls.file, value, cls.defined.inner)
     return None
+
+
+def _declares(line: ast.stmt, name: str) -> TypeGuard[ast.AnnAssign | ast.Assign]:
+    targets = line.targets if isinstance(line, ast.Assign) else [line.target] if isinstance(line, ast.AnnAssign) else []
+    return any(is_name(target, name) for target in targets)

@@ -51,7 +51,13 @@ def added_in(loop: ast.For) -> set[str]:
 
 
 def is_of_all(count: ast.expr, loop: LoopSite) -> bool:
-    """`len(loader)` or `len(loader.dataset)` behind `for batch in loader`."""
+    """`len(loader)` or `len(loader.dataset)` behind `for batch in loader`; `i + 1` behind `enumerate(loader)`."""
+    match count, loop.node:
+        case (
+            ast.BinOp(left=ast.Name(id=turn), op=ast.Add(), right=ast.Constant(value=1)),
+            ast.For(target=ast.Tuple(elts=[first, _]), iter=ast.Call(func=ast.Name(id="enumerate"), args=[_])),
+        ):
+            return is_name(first, turn)
     if not isinstance(count, ast.Call) or last_name(count.func) != "len" or len(count.args) != 1:
         return False
     counted = count.args[0]
@@ -71,9 +77,13 @@ def _carried(loop: LoopSite, node: ast.expr) -> tuple[str, ...]:
     return (ast.unparse(node),)
 
 
-def overwritten(loop: LoopSite, name: str) -> ast.Assign | None:
-    """The assignment in the loop that throws away what the turns before it left in a variable that began at zero."""
-    if not any(_begins_at_zero(loop, statement, name) for statement in loop.before):
+def overwritten(loop: LoopSite, name: str, begun: bool = True) -> ast.Assign | None:
+    """The assignment in the loop that throws away what the turns before it left in a variable that began at zero.
+
+    If it need not have `begun` before the loop, nothing but the loop may set it.
+    """
+    alone = not begun and name.isidentifier() and len(loop.file.bindings(name, loop.context)) == 1
+    if not alone and not any(_begins_at_zero(loop, statement, name) for statement in loop.before):
         return None
     held, _, key = name.partition("[")
     kind = ast.Subscript if key else ast.Attribute if "." in name else ast.Name

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.origins import callers, returns
@@ -22,9 +22,9 @@ _ASKED_BY_NAME = ("getattr(", "__dict__", "vars(")
 
 
 class Unheard(NamedTuple):
-    """The call that tells the object a score, what would say that training should end, and where that is set."""
+    """Where the object is told a score, what would say that training should end, and where that is set."""
 
-    call: Call
+    place: Place
     flag: str
     told: Place
 
@@ -42,7 +42,36 @@ def unheard(sites: Sites) -> Iterator[Unheard]:
                     continue
                 trains = [call for call in calls if _is_in_training(call)]
                 if len(trains) == len(calls) and not any(_is_read(sites, flag) for flag, _ in told):
-                    yield Unheard(calls[0], told[0][0], told[0][1])
+                    yield Unheard(calls[0].place, told[0][0], told[0][1])
+    yield from _of_owners(sites)
+
+
+def _of_owners(sites: Sites) -> Iterator[Unheard]:
+    """`trainer.should_stop = True` of a callback, where `Trainer` begins with `False` and nothing reads it."""
+    for file in sites.mentioning(["stop", "Stop", "early", "halt"]):
+        for cls in file.classes:
+            for method in cls.methods.values() if not cls.libraries - _PLAIN else ():
+                for line in method.all(ast.Assign) if _counts(method) else ():
+                    flag, value = last_name(line.targets[0]), line.value
+                    owner = line.targets[0].value if isinstance(line.targets[0], ast.Attribute) else None
+                    given = isinstance(owner, ast.Name) and owner.id in list(method.parameters)[1:]
+                    if given and _STOPS.search(flag) and isinstance(value, ast.Constant) and value.value is True:
+                        begun = _begun_false(sites, flag)
+                        if begun is not None and not _is_read(sites, flag):
+                            yield Unheard(method.place(line), flag, begun)
+
+
+def _begun_false(sites: Sites, flag: str) -> Place | None:
+    """Where the one class that has such a flag, a class that trains by itself, sets it to False at first."""
+    owners = [cls for file in sites.mentioning([flag]) for cls in file.classes if cls.attributes.get(flag)]
+    if len(owners) != 1 or owners[0].libraries - _PLAIN or ".backward(" not in owners[0].text:
+        return None
+    if any(word in owners[0].text for word in _ASKED_BY_NAME):
+        return None
+    for method, kept in owners[0].attributes[flag]:
+        if isinstance(kept.value, ast.Constant) and kept.value.value is False and method.name == "__init__":
+            return method.place(kept.node)
+    return None
 
 
 def _told(cls: Class, method: Function) -> list[tuple[str, Place]] | None:

@@ -1,0 +1,23 @@
+"""score-taken-for-class: the highest score of a sample is compared with its label, and not the class that has it."""
+
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites.evaluation.highest_scores import highest_for_class
+
+LOOKS_AT = "highest score"
+WORDS = ("max(", "topk(")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    calls = frozenset(forward.place.node for forward in facts.forwards)
+    facts.sites.seen[LOOKS_AT] = sum(len(file.calls("max", "topk")) for file in facts.sites.mentioning(WORDS))
+    for found in highest_for_class(facts.sites, calls) if calls else ():
+        yield Finding(
+            "This takes the highest scores themselves, and they are compared with labels: "
+            "hardly any is the number of a class",
+            found.picked.place.location,
+            help="take the second result, the index: `_, predicted = scores.max(dim=1)`, or `argmax(dim=1)`",
+            related=() if found.picked.place.spot == found.counted.place.spot else (found.counted.place.location,),
+        )
