@@ -19,12 +19,19 @@ _OF_ONE = frozenset(
 
 def check(facts: Facts) -> Iterator[Finding]:
     seen = 0
-    for file in facts.sites.mentioning(["return"]):
+    for file in facts.sites.mentioning(["return", "yield"]):
         if "torch" not in file.text:
             continue
         for loop in for_loops(file):
             seen += 1
             last = loop.node.body[-1]
+            if _yields_once(loop.node):
+                yield Finding(
+                    "This ends the loop after its first turn: the generator gives one item, whatever the range",
+                    file.place(last, loop.context).location,
+                    help=f"leave out this `{'break' if isinstance(last, ast.Break) else 'return'}`",
+                    related=(file.place(loop.node, loop.context).location,),
+                )
             if isinstance(last, ast.Return) and last.value is not None and _runs_once(loop.node):
                 if (what := _meant_for_all(loop, last)) is not None:
                     yield Finding(
@@ -44,6 +51,20 @@ def _runs_once(loop: ast.For) -> bool:
     if isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) == "walk":
         return False
     return not loop.orelse and not any(isinstance(node, ast.Try | ast.Yield) for node in walk(loop))
+
+
+def _yields_once(loop: ast.For) -> bool:
+    """`for start in range(0, len(x), size): yield x[start : start + size]; return`: no range is asked for one turn."""
+    match loop:
+        case ast.For(
+            iter=ast.Call(func=ast.Name(id="range"), args=[_, _, *_]),
+            body=[*lines, ast.Break() | ast.Return(value=None)],
+            orelse=[],
+        ):
+            return not _skips(lines) and any(
+                isinstance(line, ast.Expr) and isinstance(line.value, ast.Yield) for line in lines
+            )
+    return False
 
 
 def _skips(block: list[ast.stmt]) -> bool:

@@ -25,8 +25,8 @@ from mlcheck.trial.trial import Trial
 _PRODUCTS = {"mul", "multiply", "__mul__", "__rmul__", "mul_", "__imul__"}
 _NUMBER_BY_NUMBER = {
     "Exp", "Exp2", "Expm1", "Softplus", "Sigmoid", "Tanh", "Sqrt", "Pow", "Abs", "Clamp", "ClampMin", "Hardtanh",
-    "Relu", "Elu", "Mul", "Div", "Add", "Sub", "Neg", "Expand", "View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze",
-    "Alias", "Clone", "ToCopy", "Permute", "Transpose",
+    "Relu", "Elu", "Mul", "Div", "Add", "Sub", "Neg", "Expand", "View", "UnsafeView", "ReshapeAlias", "Squeeze",
+    "Unsqueeze", "Alias", "Clone", "ToCopy", "Permute", "Transpose",
 }  # fmt: skip
 Edge = tuple[Any, int]
 
