@@ -61,11 +61,17 @@ def mostly_negative(model: nn.Module, batch: Any) -> Tensor:
     [
         lambda: classified(numbers(2000), rare(0.02), weight=torch.tensor([0.98, 0.02])),
         lambda: classified(numbers(2000), rare(0.02), loss=mostly_negative),
+        lambda: classified(numbers(2000), rare(0.2), weight=torch.bincount(rare(0.2)) / 2000),
     ],
-    ids=["frequencies for weights", "pos_weight"],
+    ids=["frequencies for weights", "pos_weight", "a fifth"],
 )
 def test_weights_that_make_a_rare_class_rarer(trial: Any) -> None:
     says(ask("classes-imbalanced", trial()), Outcome.WARN, "times as much as one of class 1", "rarer still")
+
+
+def test_weights_that_favour_a_class_that_is_not_rare() -> None:
+    trial = classified(numbers(2000), rare(0.2), weight=torch.tensor([3.0, 1.0]))
+    assert ask("classes-imbalanced", trial).outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize(("power", "worse"), [(1.0, True), (-0.5, False)])

@@ -85,6 +85,18 @@ def test_targets_in_hundreds_of_thousands() -> None:
     says(ask("targets-not-scaled", prices(5.0)), Outcome.PASS)
 
 
+def levels(middle: float, spread: float, offset: float = 0.0) -> Any:
+    batches = [(torch.randn(32, 8), middle + spread * torch.randn(32)) for _ in range(3)]
+    return trial_of(mlp(8, 1), batches, lambda model, batch: F.mse_loss(model(batch[0])[:, 0] + offset, batch[1]))
+
+
+def test_targets_that_hardly_differ() -> None:
+    twice = levels(-152 / 77, 1 / 77)
+    says(ask("targets-not-scaled", twice), Outcome.WARN, "give or take 0.01", "standardised twice")
+    for sound in (levels(-2.0, 0.1), levels(0.0, 0.01), levels(-2.0, 0.01, offset=-2.0)):
+        says(ask("targets-not-scaled", sound), Outcome.PASS)
+
+
 def test_a_model_that_scales_its_own_output_passes() -> None:
     def loss(model: nn.Module, batch: Any) -> Tensor:
         return F.mse_loss(12 * model(batch[0]) + 3000, batch[1])

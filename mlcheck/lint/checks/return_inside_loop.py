@@ -20,7 +20,7 @@ _OF_ONE = frozenset(
 
 def check(facts: Facts) -> Iterator[Finding]:
     seen = 0
-    for file in facts.sites.mentioning(["return"]):
+    for file in facts.sites.mentioning(["return", "yield"]):
         if "torch" not in file.text:
             continue
         for loop in for_loops(file):
@@ -34,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help="return after the loop",
                         related=(file.place(loop.node, loop.context).location,),
                     )
-            elif isinstance(last, ast.Return) and last.value is None and _gives_samples(loop):
+            elif _ends_here(last) and (_gives_samples(loop) or _cuts_range(loop.node)):
                 yield Finding(
                     "This ends the data in the first iteration of the loop: what the others would give is never seen",
                     file.place(last, loop.context).location,
@@ -42,6 +42,19 @@ def check(facts: Facts) -> Iterator[Finding]:
                     related=(file.place(loop.node, loop.context).location,),
                 )
     facts.sites.seen[LOOKS_AT] = seen
+
+
+def _ends_here(line: ast.stmt) -> bool:
+    return isinstance(line, ast.Break) or (isinstance(line, ast.Return) and line.value is None)
+
+
+def _cuts_range(loop: ast.For) -> bool:
+    """`for start in range(0, len(x), size): yield x[start : start + size]`: no such range is asked for one turn."""
+    match loop:
+        case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=[_, _, *_]), body=[*lines, _], orelse=[]):
+            gives = any(isinstance(line, ast.Expr) and isinstance(line.value, ast.Yield) for line in lines)
+            return gives and not _skips(lines)
+    return False
 
 
 def _gives_samples(loop: LoopSite) -> bool:

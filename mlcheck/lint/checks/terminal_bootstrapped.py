@@ -91,13 +91,15 @@ def _stands_under_end(function: Function, target: ast.BinOp) -> bool:
 
 
 def _unread(function: Function, targets: list[ast.BinOp]) -> Iterator[Finding]:
-    """`states, rewards, dones = batch`, of which nothing reads the last."""
+    """`states, rewards, dones = batch`, or `for states, rewards, dones in loader`, of which nothing reads the last."""
     if len(targets) != 1 or _OTHERWISE.search(function.text):
         return
     for line in function.nodes:
-        if not isinstance(line, ast.Assign) or not isinstance(line.targets[0], ast.Tuple):
-            continue
-        names = [part.id for part in line.targets[0].elts if isinstance(part, ast.Name)]
+        match line:
+            case ast.Assign(targets=[ast.Tuple(elts=parts), *_]) | ast.For(target=ast.Tuple(elts=parts)):
+                names = [part.id for part in parts if isinstance(part, ast.Name)]
+            case _:
+                continue
         done = next((name for name in names if DONE.search(name.lower())), "")
         if not done or not any(_REWARD.search(name.lower()) for name in names) or line.lineno > targets[0].lineno:
             continue

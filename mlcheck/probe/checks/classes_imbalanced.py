@@ -18,6 +18,7 @@ TIMES = 10.0
 MISSING = 0.5
 DOMINANT = 0.9
 CLEARLY = 2.0
+NEARLY = 1.05
 _SHOWN = 20
 
 
@@ -42,13 +43,14 @@ def check(passes: Passes, first: FirstLoss, *, times: float = TIMES) -> Verdict:
     numbers = {"rarest": few / drawn, "most frequent": many / drawn, "batches without the rarest": missing}
     sure = _sure_ratio(many, few, len(counts))
     skewed = sure >= times and (missing >= MISSING or many / drawn >= DOMINANT)
-    if not skewed:
-        return Verdict(Outcome.PASS, told, figures=(_figure(counts),), numbers=numbers, looked_at=drawn)
-    if worse := _rarer_still(first, counts, most, least) or _drawn_rarer(passes.weights, few / drawn):
+    worse = _rarer_still(first, counts, most, least, CLEARLY if skewed else NEARLY)
+    if worse := worse or (_drawn_rarer(passes.weights, few / drawn) if skewed else ""):
         finding = Finding(
             f"{told}; {worse}", help="weigh a class by one over its share, or not at all", numbers=numbers
         )
         return _warned(finding, counts, numbers, drawn)
+    if not skewed:
+        return Verdict(Outcome.PASS, told, figures=(_figure(counts),), numbers=numbers, looked_at=drawn)
     if any(loss.weighted or loss.reduction == "none" for loss in first.losses):
         return Verdict(
             Outcome.PASS,
@@ -76,13 +78,13 @@ def _warned(finding: Finding, counts: Counter[int], numbers: dict[str, float], d
     )
 
 
-def _rarer_still(first: FirstLoss, counts: Counter[int], most: int, least: int) -> str:
+def _rarer_still(first: FirstLoss, counts: Counter[int], most: int, least: int, near: float) -> str:
     """Weights that are the frequencies; others that favour the frequent class are meant, and so is a weight of 0."""
     weights = [loss.class_weights for loss in first.losses if max(most, least) < len(loss.class_weights)]
     if len(weights) != 1 or not 0 < weights[0][least] < weights[0][most] / CLEARLY:
         return ""
     by_frequency = (weights[0][most] / weights[0][least]) / (counts[most] / counts[least])
-    if not 1 / CLEARLY <= by_frequency <= CLEARLY:
+    if not 1 / near <= by_frequency <= near:
         return ""
     return (
         f"and the loss counts a sample of class {most} {weights[0][most] / weights[0][least]:.3g} times as much as one "

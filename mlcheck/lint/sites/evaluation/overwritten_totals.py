@@ -96,6 +96,8 @@ def overwritten(loop: LoopSite, name: str, begun: bool = True) -> ast.Assign | N
     if len(stores) != 1 or len(lines) != 1 or len(lines[0].targets) != 1:
         return None
     value, own = _told(loop.node, lines[0].value), _of_turn(loop.node)
+    if alone and any(loads(lines[0].value, turn) for turn in _numbers(loop.node)):
+        return None
     return lines[0] if _is_of_batch(lines[0].value, own) and _is_of_batch(value, own) else None
 
 

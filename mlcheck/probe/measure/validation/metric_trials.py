@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
-from importlib import import_module
 from itertools import islice
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -19,6 +16,7 @@ from mlcheck.probe.measure.modules import ModelCall, ModuleWatch
 from mlcheck.probe.measure.tree import batch_size, copied, leaves, map_tensors, rows
 from mlcheck.probe.measure.validation.class_scores import scored_classes
 from mlcheck.probe.measure.validation.logged import metrics_alone, numbers
+from mlcheck.probe.measure.validation.recomputed import recomputed
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
@@ -149,16 +147,16 @@ def _references(
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
     if scores.shape == (size,):
-        found = _named((scores > 0.0).long(), truth, scores)
+        found = recomputed((scores > 0.0).long(), truth, scores)
         if float(scores.min()) >= 0 and float(scores.max()) <= 1:  # chances, or logits that happen to lie there
-            for name, values in _named((scores > 0.5).long(), truth, scores).items():
+            for name, values in recomputed((scores > 0.5).long(), truth, scores).items():
                 found[name] = {**values, **{f"{kind}, of logits": value for kind, value in found[name].items()}}
         return found
     if scores.ndim != 2 or len(scores) != size or int(truth.max()) >= scores.shape[1]:
         return {}
     if scores.shape[1] > int(truth.max()) + 1 and scores.shape[1] not in scored:
         return {}
-    return _named(scores.argmax(1), truth, scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else None)
+    return recomputed(scores.argmax(1), truth, scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else None)
 
 
 def _scores_in(output: Any, size: int, scored: frozenset[int]) -> Tensor | None:
@@ -167,29 +165,3 @@ def _scores_in(output: Any, size: int, scored: frozenset[int]) -> Tensor | None:
         return output
     told = [t for _, t in leaves(output) if t.ndim == 2 and len(t) == size and t.shape[1] in scored]
     return told[0] if len(told) == 1 else None
-
-
-def _named(predicted: Tensor, truth: Tensor, ranking: Tensor | None) -> dict[str, dict[str, float]]:
-    """By scikit-learn, where it is installed; accuracy without it."""
-    right = float((predicted == truth).double().mean())
-    found = {"accuracy": {"accuracy": right}}
-    try:
-        metrics = import_module("sklearn.metrics")
-    except ImportError:
-        return found
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found["accuracy"]["balanced"] = float(metrics.balanced_accuracy_score(truth, predicted))
-        score: dict[str, Any] = {
-            "f1": metrics.f1_score,
-            "precision": metrics.precision_score,
-            "recall": metrics.recall_score,
-        }
-        binary = set(truth.tolist()) | set(predicted.tolist()) <= {0, 1}
-        for name, function in score.items():
-            averages = ["macro", "micro", "weighted", *(["binary"] if binary else [])]
-            values = {average: function(truth, predicted, average=average, zero_division=0) for average in averages}
-            found[name] = {average: float(np.asarray(value)) for average, value in values.items()}
-        if ranking is not None and bool(ranking.isfinite().all()) and len(set(truth.tolist())) == 2:
-            found["auc"] = {"area": float(metrics.roc_auc_score(truth, ranking))}
-    return found
