@@ -17,6 +17,8 @@ def check(seen: Adversaries) -> Verdict:
     theirs = [push for push in seen.pushes if push.who == JUDGE and push.real]
     if theirs and all(push.real == push.made == theirs[0].made for push in theirs):
         return _tells_no_difference(seen, theirs)
+    if seen.moved:
+        return _trains_both(seen, mine[0])
     if len(wanted) != 1:
         reason = f"which way `{seen.judge}` pushes its answers about made and about real samples was not seen"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason)
@@ -30,6 +32,15 @@ def check(seen: Adversaries) -> Verdict:
     )
     finding = Finding(message, mine[0].place, help=f"turn the sign of the loss of `{seen.maker}`, or swap its target")
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=len(seen.pushes))
+
+
+def _trains_both(seen: Adversaries, push: Push) -> Verdict:
+    message = (
+        f"each step for `{seen.maker}` trains `{seen.judge}` too, which has an optimizer of its own: the loss of "
+        f"`{seen.maker}` moves {plural(seen.moved, 'weight')} of `{seen.judge}` towards the answers that it wants"
+    )
+    help_ = f"give the optimizer of `{seen.maker}` the parameters of `{seen.maker}` alone"
+    return Verdict(Outcome.FAIL, message, findings=(Finding(message, push.place, help=help_),), looked_at=seen.moved)
 
 
 def _tells_no_difference(seen: Adversaries, pushes: list[Push]) -> Verdict:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
+from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.autograd_graph import graph_nodes
@@ -46,7 +47,10 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class Adversaries:
-    """What the steps of a training push, where `judge` is asked about what `maker` made."""
+    """What the steps of a training push, where `judge` is asked about what `maker` made.
+
+    `moved` are weights of the judge, which has an optimizer to itself, that steps of the maker's optimizer move too.
+    """
 
     reach: ClassVar[Reach] = "loss"
     order: ClassVar[int] = 8
@@ -54,6 +58,7 @@ class Adversaries:
     maker: str
     judge: str
     pushes: tuple[Push, ...]
+    moved: int = 0
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few steps, whatever the limit
@@ -62,7 +67,8 @@ class Adversaries:
             raise NotMeasured("no two optimizers train two models in turn")
         pushes: list[Push] = []
         pair = ("", "")
-        for index, batch in enumerate(first_batches(trial, BATCHES)):
+        batches = first_batches(trial, BATCHES)
+        for index, batch in enumerate(batches):
             watch = _Game(players)
             with restored(trial), stilled(trial), watch.answers(), GradientWatch([], watch.at_backward):
                 seed_all(0)
@@ -71,7 +77,7 @@ class Adversaries:
             pair = watch.pair or pair
         if {push.who for push in pushes} != {MAKER, JUDGE}:
             raise NotMeasured("no model is seen to judge what another one makes, each by a loss of its own")
-        return cls(*pair, tuple(pushes))
+        return cls(*pair, tuple(pushes), _moved_along(trial, players[pair[0]], players[pair[1]], batches))
 
 
 def _players(trial: Trial) -> dict[str, nn.Module]:
@@ -81,6 +87,28 @@ def _players(trial: Trial) -> dict[str, nn.Module]:
     (whole,) = trial.models.values()
     stepped = {id(p) for one in trial.optimizers.values() for group in one.param_groups for p in group["params"]}
     return {name: part for name, part in whole.named_children() if any(id(p) in stepped for p in part.parameters())}
+
+
+def _moved_along(trial: Trial, maker: nn.Module, judge: nn.Module, batches: list[Any]) -> int:
+    """How many weights of a judge that is stepped by itself are stepped together with the maker, too."""
+    held = [{id(p) for group in one.param_groups for p in group["params"]} for one in trial.optimizers.values()]
+    made, judged = ({id(p) for p in player.parameters()} for player in (maker, judge))
+    if not any(one & judged and one & made for one in held) or not any(one & judged and not one & made for one in held):
+        return 0
+    found: set[int] = set()
+
+    def step(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
+        weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+        moves = {id(one) for one in weights if one.grad is not None and bool(one.grad.any())}
+        found.update(moves & judged if moves & made else ())
+
+    hook = register_optimizer_step_pre_hook(step)
+    try:
+        for index, batch in enumerate(batches):
+            trial.train_step(copied(batch), index)
+    finally:
+        hook.remove()
+    return len(found)
 
 
 @dataclass(frozen=True, slots=True)
