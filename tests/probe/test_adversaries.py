@@ -160,3 +160,12 @@ def test_a_maker_whose_optimizer_holds_the_judge_as_well(frozen: bool) -> None:
         assert ask(RULE, trial).outcome is Outcome.PASS
     else:
         says(ask(RULE, trial), Outcome.FAIL, "moves 4 weights of `judge` towards the answers that it wants")
+
+
+@pytest.mark.parametrize("backward", [in_one, apart])
+def test_least_squares_begin_on_one_side_of_both_targets(backward: Callable[[Tensor, Tensor], None]) -> None:
+    def squares(one: float) -> Of:
+        return lambda scores: (scores - 3.0 - one).pow(2).mean()
+
+    trial = game(squares(9.0), squares(0.0), squares(9.0), backward=backward)
+    assert ask(RULE, trial).outcome is Outcome.INCONCLUSIVE

@@ -8,6 +8,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.model.adversaries import JUDGE, MAKER, Adversaries, Push
 
+ALIKE = 4.0
 _WAYS = {1: "up", -1: "down"}
 
 
@@ -15,7 +16,7 @@ def check(seen: Adversaries) -> Verdict:
     wanted = {push.made for push in seen.pushes if push.who == JUDGE and push.real == -push.made}
     mine = [push for push in seen.pushes if push.who == MAKER]
     theirs = [push for push in seen.pushes if push.who == JUDGE and push.real]
-    if theirs and all(push.real == push.made == theirs[0].made for push in theirs):
+    if theirs and all(push.real == push.made == theirs[0].made and _as_much(push) for push in theirs):
         return _tells_no_difference(seen, theirs)
     if seen.moved:
         return _trains_both(seen, mine[0])
@@ -41,6 +42,11 @@ def _trains_both(seen: Adversaries, push: Push) -> Verdict:
     )
     help_ = f"give the optimizer of `{seen.maker}` the parameters of `{seen.maker}` alone"
     return Verdict(Outcome.FAIL, message, findings=(Finding(message, push.place, help=help_),), looked_at=seen.moved)
+
+
+def _as_much(push: Push) -> bool:
+    """Least squares push answers about both the same way at first, beyond both targets, and one kind much more."""
+    return max(push.forces) < ALIKE * min(push.forces)
 
 
 def _tells_no_difference(seen: Adversaries, pushes: list[Push]) -> Verdict:

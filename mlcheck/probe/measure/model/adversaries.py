@@ -36,13 +36,15 @@ MAKER, JUDGE = "maker", "judge"
 class Push:
     """Which way a step of one of the two moves the judge's output for made samples: up (1) or down (-1).
 
-    `real` is the way it moves that for real ones; 0 where it does not, or not all the same way.
+    `real` is the way it moves that for real ones; 0 where it does not, or not all the same way. `forces` are how
+    strongly it moves both, made ones first.
     """
 
     who: str
     made: int
     real: int
     place: Location
+    forces: tuple[float, float] = (1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ class _Game:
         self._players = players
         self._owners = {id(p): name for name, model in players.items() for p in model.parameters()}
         self._answers: list[_Answer] = []
-        self._apart: dict[str, int] = {}
+        self._apart: dict[str, tuple[int, float]] = {}
 
     @contextmanager
     def answers(self) -> Iterator[None]:
@@ -159,20 +161,22 @@ class _Game:
             return
         judge, maker = made[0][0].model, made[0][1]
         about = [one for one in reached if one.model == judge and not self._maker(one)]
-        ways = [_ways(root, [one for one, _ in made if one.model == judge]), _ways(root, about)]
+        (way, force), told = _ways(root, [one for one, _ in made if one.model == judge]), _ways(root, about)
         who = MAKER if maker in trained and self._feeds(made[0][0], maker) else JUDGE
-        if ways[0] and (who == MAKER or judge in trained):
+        if way and (who == MAKER or judge in trained):
             self.pair = (maker, judge)
-            real = ways[1] if about or who == MAKER else self._apart.get(judge, 0)
-            self.pushes.append(Push(who, ways[0], real, user_location()))
+            real, against = told if about or who == MAKER else self._apart.get(judge, (0, 0.0))
+            self.pushes.append(Push(who, way, real, user_location(), (force, against)))
 
-    def _told_apart(self, model: str, way: int) -> None:
+    def _told_apart(self, model: str, told: tuple[int, float]) -> None:
+        way, force = told
         if not way:
             return
-        self._apart[model] = way
+        self._apart[model] = told
         if self.pair and self.pair[1] == model:
             self.pushes = [
-                replace(push, real=way) if push.who == JUDGE and not push.real else push for push in self.pushes
+                replace(push, real=way, forces=(push.forces[0], force)) if push.who == JUDGE and not push.real else push
+                for push in self.pushes
             ]
 
     def _maker(self, answer: _Answer) -> str:
@@ -189,13 +193,14 @@ class _Game:
         return any(self._owners.get(id(leaf)) == maker for leaf in leaves_)
 
 
-def _ways(root: Tensor, answers: list[_Answer]) -> int:
-    """The one way in which going down from `root` moves all of these numbers; 0 where there is none."""
+def _ways(root: Tensor, answers: list[_Answer]) -> tuple[int, float]:
+    """The one way in which going down from `root` moves all of these numbers, 0 where there is none; and how much."""
     outputs = [answer.output for answer in answers]
     if not outputs:
-        return 0
+        return 0, 0.0
     found: list[Tensor | None] = list(torch.autograd.grad(root.sum(), outputs, retain_graph=True, allow_unused=True))
     slopes = torch.cat([one.flatten() for one in found if one is not None] or [torch.zeros(1)])
+    force = float(slopes.abs().sum())
     if bool((slopes > 0).all()):
-        return -1
-    return 1 if bool((slopes < 0).all()) else 0
+        return -1, force
+    return (1 if bool((slopes < 0).all()) else 0), force
