@@ -149,3 +149,23 @@ def test_two_models_that_work_together() -> None:
 
 def test_one_optimizer() -> None:
     assert ask(RULE, trial_of(mlp(), classes(8), cross_entropy)).outcome is Outcome.SKIP
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_maker_whose_optimizer_holds_the_judge_as_well(frozen: bool) -> None:
+    real, made, aim = GAMES["non-saturating"]
+    trial = game(real, made, aim, frozen)
+    trial.optimizers["maker"].add_param_group({"params": [*trial.models["judge"].parameters()]})
+    if frozen:  # the judge takes no part while the maker is stepped
+        assert ask(RULE, trial).outcome is Outcome.PASS
+    else:
+        says(ask(RULE, trial), Outcome.FAIL, "moves 4 weights of `judge` towards the answers that it wants")
+
+
+@pytest.mark.parametrize("backward", [in_one, apart])
+def test_least_squares_begin_on_one_side_of_both_targets(backward: Callable[[Tensor, Tensor], None]) -> None:
+    def squares(one: float) -> Of:
+        return lambda scores: (scores - 3.0 - one).pow(2).mean()
+
+    trial = game(squares(9.0), squares(0.0), squares(9.0), backward=backward)
+    assert ask(RULE, trial).outcome is Outcome.INCONCLUSIVE

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from probe_programs import ask, classes, trial_on
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
 from torch.utils.data import TensorDataset
 
 from mlcheck.core.outcome import Outcome
@@ -47,3 +48,21 @@ def test_a_state_that_goes_on_from_batch_to_batch(shuffle: bool, resets: bool, o
     assert "gives other outputs" in verdict.reason + verdict.summary
     if outcome is Outcome.FAIL:
         assert "`state` keeps a value for each row" in verdict.summary
+
+
+class CarryingPacked(Carrying):
+    """Takes a batch that is smaller than the one before, and no larger one."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        packed = pack_padded_sequence(x.unsqueeze(1), torch.ones(len(x)), batch_first=True, enforce_sorted=False)
+        _, self.state = self.walk(packed, self.state)
+        self.state = self.state.detach()
+        return self.head(self.state[-1])  # type: ignore[no-any-return]
+
+
+def test_a_state_that_fewer_rows_would_spoil() -> None:
+    x, y = (torch.cat(parts) for parts in zip(*classes(8), strict=True))
+    trial = trial_on(TensorDataset(x, y), model=CarryingPacked(), loss=lambda net, b: F.cross_entropy(net(b[0]), b[1]))
+    verdict = ask("batch-mixing", trial)
+    assert verdict.outcome is Outcome.FAIL, verdict.reason or verdict.summary
+    assert "`state` keeps a value for each row" in verdict.summary

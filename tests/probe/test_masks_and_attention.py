@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -217,3 +219,66 @@ def test_a_softmax_over_classes_of_pixels_is_no_attention() -> None:
 
     trial = trial_of(Mixed(), classes(1, 8, 8), cross_entropy)
     assert ask("attention-normalised-wrongly", trial).outcome is Outcome.SKIP
+
+
+Scored = Callable[[Tensor, Tensor], Tensor]
+
+
+class Scaled(nn.Module):
+    """One layer of attention whose scores are made in some way, with projections of their own or in one layer."""
+
+    def __init__(self, score: Scored) -> None:
+        super().__init__()
+        self.lift, self.qkv, self.head = nn.Linear(4, 16), nn.Linear(16, 48), nn.Linear(16, 5)
+        self.score = score
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = self.qkv(self.lift(x.view(len(x), 2, 4))).chunk(3, -1)
+        return self.head((self.score(query, key).softmax(-1) @ value).mean(1))  # type: ignore[no-any-return]
+
+
+def scaled(score: Scored) -> Any:
+    return trial_of(Scaled(score), classes(8), cross_entropy)
+
+
+UPSIDE_DOWN: dict[str, Scored] = {
+    "times": lambda q, k: q @ k.transpose(1, 2) * math.sqrt(q.shape[-1]),
+    "over a power": lambda q, k: torch.matmul(q, k.transpose(1, 2)) / q.shape[-1] ** -0.5,
+    "the query": lambda q, k: (q * 16**0.5) @ k.mT,
+    "both": lambda q, k: torch.bmm(16**0.25 * q, (k * 16**0.25).transpose(1, 2)),
+    "in a tensor": lambda q, k: q @ k.transpose(1, 2) * torch.tensor(16.0).sqrt(),
+}
+SCALED: dict[str, Scored] = {
+    "over": lambda q, k: q @ k.transpose(1, 2) / math.sqrt(16),
+    "not at all": lambda q, k: q @ k.transpose(1, 2),
+    "over all": lambda q, k: (q / 16) @ k.transpose(1, 2),
+    "sharper": lambda q, k: 2 * q @ k.transpose(1, 2),
+    "by angles": lambda q, k: F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(1, 2) * 4,
+    "the query up, the scores down": lambda q, k: (q * 4) @ k.transpose(1, 2) / 16,
+}
+
+
+@pytest.mark.parametrize("name", UPSIDE_DOWN)
+def test_scores_that_are_multiplied_by_what_should_divide_them(name: str) -> None:
+    verdict = ask("attention-normalised-wrongly", scaled(UPSIDE_DOWN[name]))
+    says(verdict, Outcome.WARN, "are multiplied by 4, the square root of the 16 numbers of a query")
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_scores_of_another_scale(name: str) -> None:
+    assert ask("attention-normalised-wrongly", scaled(SCALED[name])).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(("scale", "outcome"), [(4.0, Outcome.WARN), (0.25, Outcome.SKIP), (None, Outcome.SKIP)])
+def test_fused_attention_is_told_its_scale(scale: float | None, outcome: Outcome) -> None:
+    class Fused(Scaled):
+        def forward(self, x: Tensor) -> Tensor:
+            query, key, value = self.qkv(self.lift(x.view(len(x), 2, 4))).chunk(3, -1)
+            return self.head(F.scaled_dot_product_attention(query, key, value, scale=scale).mean(1))  # type: ignore[no-any-return]
+
+    trial = trial_of(Fused(SCALED["over"]), classes(8), cross_entropy)
+    assert ask("attention-normalised-wrongly", trial).outcome is outcome
+
+
+def test_a_layer_before_queries_keys_and_values_is_no_layer_too_many() -> None:
+    assert ask("linear-without-activation", scaled(SCALED["over"])).outcome is Outcome.PASS

@@ -132,3 +132,21 @@ def test_a_frozen_batch_norm_may_see_one_sample() -> None:
 
     trial.train_step = step
     assert ask("batch-norm-batch-of-one", trial).outcome is Outcome.SKIP
+
+
+@pytest.mark.parametrize(
+    ("norm", "shape", "outcome"),
+    [
+        (nn.GroupNorm(16, 16), (16, 1), Outcome.WARN),
+        (nn.LayerNorm(1), (16, 1), Outcome.WARN),
+        (nn.GroupNorm(4, 16), (16, 1), Outcome.SKIP),
+        (nn.GroupNorm(4, 4), (4, 4), Outcome.SKIP),
+        (nn.LayerNorm(16), (16,), Outcome.SKIP),
+    ],
+)
+def test_norms_of_one_number_each(norm: nn.Module, shape: tuple[int, ...], outcome: Outcome) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.Unflatten(1, shape), norm, nn.Flatten(), nn.Linear(16, 5))
+    verdict = ask("batch-norm-batch-of-one", trial_of(model, classes(8), cross_entropy))
+    assert verdict.outcome is outcome, verdict.reason or verdict.summary
+    if outcome is Outcome.WARN:
+        assert f"`2 ({type(norm).__name__})` normalises every number by itself" in verdict.summary

@@ -9,8 +9,10 @@ from probe_programs import classes, cross_entropy, mlp, trial_of
 from rank_faults import FAULTS, SOUND
 from rank_programs import alarms, changed, judge, run_ranks
 
+from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.ranks.run import RankRun
+from mlcheck.trial.ranks.story import Collective, RankStory
 from mlcheck.trial.trial import EntryOptions, Source
 
 
@@ -55,3 +57,12 @@ def test_a_trial_that_asks_for_its_rank_is_meant_for_several(
     trial = trial_of(mlp(), classes(8), cross_entropy)
     trial.entry, trial.slots, trial.source = (str(file), 1), slots, Source(entry, EntryOptions(), str(tmp_path))
     assert ("meant for one process" not in RankRun.unfit(trial)) is fits
+
+
+@pytest.mark.parametrize(("computing", "outcome"), [(False, Outcome.FAIL), (True, Outcome.INCONCLUSIVE)])
+def test_ranks_that_compute_as_the_time_is_up_do_not_wait_for_ever(computing: bool, outcome: Outcome) -> None:
+    calls = [Collective("all_reduce", (1,), "float32", -1, (0, 1), ("a.py", 3))]
+    waits = RankStory(0, events=[*calls], open=calls[0])
+    run = RankRun((waits, RankStory(1, computing=computing)), "", Location("a.py", 1))
+    assert judge("rank-dies-or-hangs", run).outcome is outcome
+    assert (judge("collective-in-rank-branch", run).outcome in (Outcome.FAIL, Outcome.WARN)) is not computing

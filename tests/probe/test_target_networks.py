@@ -104,3 +104,27 @@ def test_names_that_come_after_construction() -> None:
     text += "    def step(self):\n        def inner():\n            x.lerp_(y)\n"
     assert names_after_construction(text) == {"x", "lerp_", "y"}
     assert names_after_construction("def (") is None
+
+
+def test_what_a_function_copies_before_its_loop_belongs_to_the_making() -> None:
+    made = "def main():\n    old = copy.deepcopy(net)\n    for x in data:\n        step(old)\n"
+    assert "deepcopy" not in (names_after_construction(made) or ())
+    looped = (
+        "old = copy.deepcopy(net)\nfor x in data:\n    if x > 900:\n        old.load_state_dict(net.state_dict())\n"
+    )
+    assert {"load_state_dict", "x"} <= (names_after_construction(looped) or set())
+    assert "deepcopy" not in (names_after_construction(looped) or ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def main():\n    for x in data:\n        old = copy.deepcopy(net)\n",
+        "def again(net):\n    old = copy.deepcopy(net)\n    return old\n",
+        "def again(net):\n    old = copy.deepcopy(net)\n    for p in old:\n        p.freeze()\n    return old\n",
+        "def again(net):\n    global old\n    old = copy.deepcopy(net)\n    for x in data:\n        step(x)\n",
+        "def again(self):\n    self.old = copy.deepcopy(self.net)\n    for x in data:\n        step(x)\n",
+    ],
+)
+def test_copies_that_may_be_made_again(text: str) -> None:
+    assert "deepcopy" in (names_after_construction(text) or ())

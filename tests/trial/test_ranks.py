@@ -146,3 +146,13 @@ def test_nothing_survives_a_kill(victim: str, tmp_path: Path, monkeypatch: pytes
         mlcheck.wait(120)
     assert soon(lambda: marked(mark) == [], 20), marked(mark)
     assert list(temporary.iterdir()) == []
+
+
+def test_a_rank_that_computes_for_long_is_not_taken_for_one_that_waits(tmp_path: Path) -> None:
+    slow = HANGS.replace("time.sleep(600)\n        dist", "while True: pass\n        dist")
+    assert slow != HANGS
+    first, second = launched(slow, tmp_path, "", 100).ranks
+    assert first.failure is not None
+    assert first.failure.lost_peer
+    assert second.computing
+    assert not second.ended

@@ -8,6 +8,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.model.adversaries import JUDGE, MAKER, Adversaries, Push
 
+ALIKE = 4.0
 _WAYS = {1: "up", -1: "down"}
 
 
@@ -15,8 +16,10 @@ def check(seen: Adversaries) -> Verdict:
     wanted = {push.made for push in seen.pushes if push.who == JUDGE and push.real == -push.made}
     mine = [push for push in seen.pushes if push.who == MAKER]
     theirs = [push for push in seen.pushes if push.who == JUDGE and push.real]
-    if theirs and all(push.real == push.made == theirs[0].made for push in theirs):
+    if theirs and all(push.real == push.made == theirs[0].made and _as_much(push) for push in theirs):
         return _tells_no_difference(seen, theirs)
+    if seen.moved:
+        return _trains_both(seen, mine[0])
     if len(wanted) != 1:
         reason = f"which way `{seen.judge}` pushes its answers about made and about real samples was not seen"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason)
@@ -30,6 +33,20 @@ def check(seen: Adversaries) -> Verdict:
     )
     finding = Finding(message, mine[0].place, help=f"turn the sign of the loss of `{seen.maker}`, or swap its target")
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=len(seen.pushes))
+
+
+def _trains_both(seen: Adversaries, push: Push) -> Verdict:
+    message = (
+        f"each step for `{seen.maker}` trains `{seen.judge}` too, which has an optimizer of its own: the loss of "
+        f"`{seen.maker}` moves {plural(seen.moved, 'weight')} of `{seen.judge}` towards the answers that it wants"
+    )
+    help_ = f"give the optimizer of `{seen.maker}` the parameters of `{seen.maker}` alone"
+    return Verdict(Outcome.FAIL, message, findings=(Finding(message, push.place, help=help_),), looked_at=seen.moved)
+
+
+def _as_much(push: Push) -> bool:
+    """Least squares push answers about both the same way at first, beyond both targets, and one kind much more."""
+    return max(push.forces) < ALIKE * min(push.forces)
 
 
 def _tells_no_difference(seen: Adversaries, pushes: list[Push]) -> Verdict:

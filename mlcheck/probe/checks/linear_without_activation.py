@@ -11,11 +11,13 @@ from mlcheck.probe.measure.model.convolution_pairs import ConvolutionPairs
 from mlcheck.probe.measure.model.wiring import Wiring
 
 DEEP = 2.5
+QUERY_KEY_VALUE = 3  # made by one layer, they meet in attention, each as good as from a layer of its own
 MOST = 0.5  # of the convolutions: here and there one smooths what another made
 
 
 def check(seen: Wiring, whole: AffineModel | None, convolutions: ConvolutionPairs | None) -> Verdict:
     useless = [pair for pair in seen.pairs if pair.widths[1] >= min(pair.widths[0], pair.widths[2])]
+    useless = [pair for pair in useless if pair.widths[2] != QUERY_KEY_VALUE * pair.widths[1]]
     findings = tuple(
         Finding(
             f"`{pair.first}` ({pair.widths[0]} to {pair.widths[1]}) feeds `{pair.second}` ({pair.widths[1]} to "

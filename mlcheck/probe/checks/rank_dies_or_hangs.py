@@ -26,6 +26,9 @@ def check(run: RankRun) -> Verdict:
     told = [f"rank {rank.rank} {doing}" for rank, doing, _ in waits]
     told += [f"rank {rank.rank} has ended" for rank in run.ranks if rank.ended]
     apart = parting(run)
+    if not apart and (slow := [rank.rank for rank, _, _ in waits if rank.computing]):
+        reason = f"rank {slow[0]} was still computing when the time was up ({', '.join(told)}); raise --time-limit"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=world)
     why = f"; their collective calls diverge at number {apart.number}: {apart.told}" if apart else ""
     message = f"the ranks wait for one another for ever: {', '.join(told)}{why}"
     places = tuple(place for _, _, place in waits)

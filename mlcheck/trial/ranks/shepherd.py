@@ -13,7 +13,7 @@ from typing import Any
 
 from mlcheck.trial.channel import DUMP_STACKS, Channel, connect
 from mlcheck.trial.child import HOME, child_command
-from mlcheck.trial.processes import kill_group
+from mlcheck.trial.processes import busy_seconds, kill_group
 
 _AGENT = """
 import runpy, sys
@@ -26,6 +26,8 @@ runpy.run_module("torch.distributed.run", run_name="__main__")
 """
 _TICK_S = 0.1
 _DUMP_S = 0.5
+_WINDOW_S = 1.0
+_COMPUTES = 0.2  # of a core
 _LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "GROUP_RANK")
 
 
@@ -52,6 +54,7 @@ def main(text: str) -> None:
             break
         time.sleep(_TICK_S)
         ranks.read()
+        ranks.watch_cores()
     ranks.read()
     if agent.poll() is None:
         ranks.dump_stacks()
@@ -88,6 +91,7 @@ class _Ranks:
         self._channel = channel
         self._dumped = False
         self._heard = time.monotonic()
+        self._looked, self._spent, self._computed = self._heard, [0.0] * world, [0.0] * world
 
     def read(self) -> None:
         """What is new; it restarts the clock."""
@@ -112,6 +116,25 @@ class _Ranks:
             if told["kind"] == "Failure" and told["of"]["lost_peer"]:
                 self.dump_stacks()
 
+    def watch_cores(self) -> None:
+        """Who computes, or would if it had a core, waits for nobody: that restarts the clock, too."""
+        now = time.monotonic()
+        if now - self._looked < _WINDOW_S:
+            return
+        spent = [busy_seconds(pid) if pid else 0.0 for pid in self._pids]
+        for rank, (before, after) in enumerate(zip(self._spent, spent)):
+            if after - before > _COMPUTES * (now - self._looked):
+                self._computed[rank] = self._heard = now
+        self._looked, self._spent = now, spent
+
+    def _tell_computing(self) -> None:
+        """In the journal of each rank that computes as others give it up: it was slow, and may have come."""
+        since = time.monotonic() - 2 * _WINDOW_S
+        for path, ended, computed in zip(self._paths, self._ended, self._computed):
+            if not ended and computed > since:
+                with open(path, "a") as file:
+                    file.write(json.dumps({"kind": "computing", "of": True}) + "\n")
+
     def all_began(self) -> bool:
         return all(self._pids)
 
@@ -126,6 +149,7 @@ class _Ranks:
         if self._dumped:
             return
         self._dumped = True
+        self._tell_computing()
         waiting = [pid for pid, ended in zip(self._pids, self._ended) if pid and not ended]
         for pid in waiting:
             with suppress(ProcessLookupError):

@@ -142,6 +142,7 @@ _KINDS: dict[str, type] = {
 class RankStory:
     """`events` in order. `ended` is `finished` or `enough`, empty for a rank that came to no end of its own.
 
+    `computing` where it still did as another gave it up, or as the time for all was over.
     `communicates` once the program itself asked for a process group. `open` is the collective it never returned from;
     `stack` and `output` are what a rank that died or hung left, `killed` says what ended it from outside.
     """
@@ -153,6 +154,7 @@ class RankStory:
     open: Collective | None = None
     notices: list[str] = field(default_factory=list)
     communicates: bool = False
+    computing: bool = False
     stack: str = ""
     output: str = ""
     killed: str = ""
@@ -185,6 +187,8 @@ class RankStory:
             self.notices.append(told)
         elif kind == "communicates":
             self.communicates = True
+        elif kind == "computing":
+            self.computing = True
         elif kind == "returned":
             self.open = None
         else:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
+from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.autograd_graph import graph_nodes
@@ -35,18 +36,23 @@ MAKER, JUDGE = "maker", "judge"
 class Push:
     """Which way a step of one of the two moves the judge's output for made samples: up (1) or down (-1).
 
-    `real` is the way it moves that for real ones; 0 where it does not, or not all the same way.
+    `real` is the way it moves that for real ones; 0 where it does not, or not all the same way. `forces` are how
+    strongly it moves both, made ones first.
     """
 
     who: str
     made: int
     real: int
     place: Location
+    forces: tuple[float, float] = (1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Adversaries:
-    """What the steps of a training push, where `judge` is asked about what `maker` made."""
+    """What the steps of a training push, where `judge` is asked about what `maker` made.
+
+    `moved` are weights of the judge, which has an optimizer to itself, that steps of the maker's optimizer move too.
+    """
 
     reach: ClassVar[Reach] = "loss"
     order: ClassVar[int] = 8
@@ -54,6 +60,7 @@ class Adversaries:
     maker: str
     judge: str
     pushes: tuple[Push, ...]
+    moved: int = 0
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few steps, whatever the limit
@@ -62,7 +69,8 @@ class Adversaries:
             raise NotMeasured("no two optimizers train two models in turn")
         pushes: list[Push] = []
         pair = ("", "")
-        for index, batch in enumerate(first_batches(trial, BATCHES)):
+        batches = first_batches(trial, BATCHES)
+        for index, batch in enumerate(batches):
             watch = _Game(players)
             with restored(trial), stilled(trial), watch.answers(), GradientWatch([], watch.at_backward):
                 seed_all(0)
@@ -71,7 +79,7 @@ class Adversaries:
             pair = watch.pair or pair
         if {push.who for push in pushes} != {MAKER, JUDGE}:
             raise NotMeasured("no model is seen to judge what another one makes, each by a loss of its own")
-        return cls(*pair, tuple(pushes))
+        return cls(*pair, tuple(pushes), _moved_along(trial, players[pair[0]], players[pair[1]], batches))
 
 
 def _players(trial: Trial) -> dict[str, nn.Module]:
@@ -81,6 +89,28 @@ def _players(trial: Trial) -> dict[str, nn.Module]:
     (whole,) = trial.models.values()
     stepped = {id(p) for one in trial.optimizers.values() for group in one.param_groups for p in group["params"]}
     return {name: part for name, part in whole.named_children() if any(id(p) in stepped for p in part.parameters())}
+
+
+def _moved_along(trial: Trial, maker: nn.Module, judge: nn.Module, batches: list[Any]) -> int:
+    """How many weights of a judge that is stepped by itself are stepped together with the maker, too."""
+    held = [{id(p) for group in one.param_groups for p in group["params"]} for one in trial.optimizers.values()]
+    made, judged = ({id(p) for p in player.parameters()} for player in (maker, judge))
+    if not any(one & judged and one & made for one in held) or not any(one & judged and not one & made for one in held):
+        return 0
+    found: set[int] = set()
+
+    def step(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
+        weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+        moves = {id(one) for one in weights if one.grad is not None and bool(one.grad.any())}
+        found.update(moves & judged if moves & made else ())
+
+    hook = register_optimizer_step_pre_hook(step)
+    try:
+        for index, batch in enumerate(batches):
+            trial.train_step(copied(batch), index)
+    finally:
+        hook.remove()
+    return len(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +134,7 @@ class _Game:
         self._players = players
         self._owners = {id(p): name for name, model in players.items() for p in model.parameters()}
         self._answers: list[_Answer] = []
-        self._apart: dict[str, int] = {}
+        self._apart: dict[str, tuple[int, float]] = {}
 
     @contextmanager
     def answers(self) -> Iterator[None]:
@@ -131,20 +161,22 @@ class _Game:
             return
         judge, maker = made[0][0].model, made[0][1]
         about = [one for one in reached if one.model == judge and not self._maker(one)]
-        ways = [_ways(root, [one for one, _ in made if one.model == judge]), _ways(root, about)]
+        (way, force), told = _ways(root, [one for one, _ in made if one.model == judge]), _ways(root, about)
         who = MAKER if maker in trained and self._feeds(made[0][0], maker) else JUDGE
-        if ways[0] and (who == MAKER or judge in trained):
+        if way and (who == MAKER or judge in trained):
             self.pair = (maker, judge)
-            real = ways[1] if about or who == MAKER else self._apart.get(judge, 0)
-            self.pushes.append(Push(who, ways[0], real, user_location()))
+            real, against = told if about or who == MAKER else self._apart.get(judge, (0, 0.0))
+            self.pushes.append(Push(who, way, real, user_location(), (force, against)))
 
-    def _told_apart(self, model: str, way: int) -> None:
+    def _told_apart(self, model: str, told: tuple[int, float]) -> None:
+        way, force = told
         if not way:
             return
-        self._apart[model] = way
+        self._apart[model] = told
         if self.pair and self.pair[1] == model:
             self.pushes = [
-                replace(push, real=way) if push.who == JUDGE and not push.real else push for push in self.pushes
+                replace(push, real=way, forces=(push.forces[0], force)) if push.who == JUDGE and not push.real else push
+                for push in self.pushes
             ]
 
     def _maker(self, answer: _Answer) -> str:
@@ -161,13 +193,14 @@ class _Game:
         return any(self._owners.get(id(leaf)) == maker for leaf in leaves_)
 
 
-def _ways(root: Tensor, answers: list[_Answer]) -> int:
-    """The one way in which going down from `root` moves all of these numbers; 0 where there is none."""
+def _ways(root: Tensor, answers: list[_Answer]) -> tuple[int, float]:
+    """The one way in which going down from `root` moves all of these numbers, 0 where there is none; and how much."""
     outputs = [answer.output for answer in answers]
     if not outputs:
-        return 0
+        return 0, 0.0
     found: list[Tensor | None] = list(torch.autograd.grad(root.sum(), outputs, retain_graph=True, allow_unused=True))
     slopes = torch.cat([one.flatten() for one in found if one is not None] or [torch.zeros(1)])
+    force = float(slopes.abs().sum())
     if bool((slopes > 0).all()):
-        return -1
-    return 1 if bool((slopes < 0).all()) else 0
+        return -1, force
+    return (1 if bool((slopes < 0).all()) else 0), force

@@ -16,6 +16,7 @@ from mlcheck.probe.measure.model.model_calls import CapturedCall
 from mlcheck.probe.measure.model.row_states import holds_rows, may_hold_rows
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch
 from mlcheck.probe.measure.tree import leaves, rows
+from mlcheck.trial.sandbox import restored
 from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.trial import Trial
 
@@ -52,7 +53,8 @@ class Remembered:
             for name, tensor in held(call)
             if may_hold_rows(tensor, call.rows) and name in left and not same_bits(left[name], tensor)
         ]
-        changed = _by_row(call, changed) if changed else []
+        with restored(trial):  # what fewer rows leave behind may fit no batch of the program's own
+            changed = _by_row(call, changed) if changed else []
         sampler = getattr(trial.loaders.get("training"), "sampler", None)
         carried = bool(changed) and _is_carried(trial, call, changed[0])
         return cls(changed[0] if changed else "", isinstance(sampler, RandomSampler), carried)

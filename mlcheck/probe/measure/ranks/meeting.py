@@ -41,6 +41,8 @@ def parting(run: RankRun) -> Parting | None:
 
 def _owes(rank: RankStory) -> bool:
     """Whether a rank has left out a call: it is through, or waits for something else."""
+    if rank.computing:
+        return False
     lost = rank.failure is not None and rank.failure.lost_peer
     return rank.ended == "finished" or (not rank.ended and (lost or not rank.failure))
 
