@@ -6,7 +6,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.data.lengths import ends_with_a_step
 from mlcheck.lint.sites.training.windows import begun_by_one
-from mlcheck.lint.training import steps_by_choice
+from mlcheck.lint.training import Clearing, steps_by_choice
 
 LOOKS_AT = "accumulated step"
 
@@ -37,7 +37,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if grads.loop is None or grads.loop in around or grads.place.spot in flushed:
                 continue
             between = loops_around.get(grads.place.spot, set())
-            if not around <= between or (not around and len(between) > 1):
+            if not around <= between or (not around and (len(between) > 1 or _begins_anew(facts, clearing))):
                 continue  # what is left at the end of all epochs, as another call would find it
             if (clearing.key, choice.spot, choice.holds) in steps:
                 continue
@@ -49,3 +49,10 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="step once more where the loader ends: `or i + 1 == len(loader)`",
                     related=(step.place.location,),
                 )
+
+
+def _begins_anew(facts: Facts, clearing: Clearing) -> bool:
+    """Whether each call of the function makes an optimizer of its own: it uses nothing that another call has left."""
+    made = facts.training.optimizers.get(clearing.key)
+    here = (each for each in facts.training.optimizers.values() if each.when.calls == clearing.when.calls)
+    return made is not None and any(each.place.spot == made.place.spot for each in here)

@@ -73,7 +73,9 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             continue
         if forward.place.spot in trained and not _is_told(forward) and not _has_own_loop(forward):
             continue
-        if forward.grad.kind != "on" or not (_is_in_eval_mode(forward) or _has_no_mode(facts, forward)):
+        if forward.grad.kind != "on" or forward.grad.place is not None:
+            continue  # somebody switched gradients on: for what is adapted or attacked within the evaluation
+        if not (_is_in_eval_mode(forward) or _has_no_mode(facts, forward)):
             continue
         if _is_read_as_array(facts, forward) or has_no_weights(forward) or _is_learned_from(facts, forward):
             continue

@@ -105,10 +105,9 @@ def _held_out_part(fit: Call) -> str:
 
 def _is_drawn(fit: Call) -> bool:
     """`PCA(n_components=2).fit_transform(test_features)`: a map of the points, made for one picture of them."""
-    made, _ = source(fit.file, fit.owner, fit.context) if fit.owner is not None else (None, None)
-    sizes = [word.value for word in made.keywords if word.arg == "n_components"] if isinstance(made, ast.Call) else []
-    flat = any(isinstance(size, ast.Constant) and size.value in (2, 3) for size in sizes)
-    return flat and "scatter" in fit.file.text
+    made, where = source(fit.file, fit.owner, fit.context) if fit.owner is not None else (None, fit.context)
+    size = Call(fit.file, made, where).constant("n_components", 0) if isinstance(made, ast.Call) else None
+    return size in (2, 3) and "scatter" in fit.file.text
 
 
 def _is_learned_from(fit: Call, name: str) -> bool:

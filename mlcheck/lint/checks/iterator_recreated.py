@@ -39,7 +39,9 @@ def _is_batch_of_new_iterator(call: Call) -> bool:
     if not isinstance(loader, ast.Name | ast.Attribute):
         return False
     name = (loader.id if isinstance(loader, ast.Name) else loader.attr).lower()
-    known = call.file.value(loader, call.context)[0]
+    known, where = call.file.value(loader, call.context)
+    if known is not loader and where.scope is call.context.scope and where.scope.kind == "function" and not call.loops:
+        return False  # made as anew as its iterator, for the one batch that is wanted of it
     named = isinstance(known, ast.Call) and ast.unparse(known.func).endswith("DataLoader")
     if named and isinstance(known, ast.Call) and _draws_at_once(known):
         return False

@@ -19,7 +19,7 @@ from mlcheck.lint.judging import (
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Sites
 from mlcheck.lint.sites.evaluation.own_switches import sets_own_mode
-from mlcheck.lint.sites.layers.dropping import drops_by_default
+from mlcheck.lint.sites.layers.dropping import drops_by_default, goes_by_mode
 from mlcheck.lint.sites.straight import reads_sizes_alone
 from mlcheck.lint.sites.training.critics import tells_apart
 from mlcheck.lint.values import Object
@@ -28,7 +28,7 @@ LOOKS_AT = "model call"
 _COUNTS = pattern(r"flops|macs|summary|num_param")
 """`model.get_flops(x)` asks for sizes, which are the same in both modes."""
 _SWITCHED = (
-    *("DropPath", "drop_path", "BatchNorm", "batch_norm", "InstanceNorm", "self.training", "RReLU", "Transformer"),
+    *("DropPath", "drop_path", "BatchNorm", "batch_norm", "InstanceNorm", "RReLU", "Transformer"),
     *("torchvision.models", "timm", "transformers", "hub.load", "pretrained", "segmentation_models", "diffusers"),
 )
 _GENERATOR = pattern(r"^(?:net_?)?G(?:_\w+)?$|^(?:net_?)?g$|^gen(?:erator)?(?:_|$)|(?:^|_)generator$")
@@ -136,7 +136,9 @@ def _has_nothing_to_switch(sites: Sites, forward: Forward) -> bool:
     todo, seen = [info.module.source.path for info in forward.module.cls.mro], set[str]()
     while todo:
         file = sites.at(path := todo.pop())
-        if file is None or any(word in file.text for word in words) or drops_by_default(file):
+        if file is None or any(word in file.text for word in words):
+            return False
+        if drops_by_default(file) or goes_by_mode(file):
             return False
         seen.add(path)
         todo += [other for other in file.imports if other not in seen]

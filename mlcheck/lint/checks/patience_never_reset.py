@@ -45,7 +45,7 @@ def _counted(function: Function) -> Iterator[Branch]:
         if not isinstance(test, ast.Compare | ast.Name | ast.Call) or not branch.held or not branch.other:
             continue
         for better, worse in ((branch.held, branch.other), (branch.other, branch.held)):
-            if _writes_down(better, test, branch.follows(better)) and not _writes_down(worse, test):
+            if _writes_down(better, test, branch.follows(better)) and not (_writes_down(worse, test) or _cuts(worse)):
                 counts = [line for line in worse if _is_count(line) and _goes_on(better[-1], line.target)]
                 yield from ((branch.node, line) for line in counts)
 
@@ -84,6 +84,13 @@ def _writes_down(lines: list[ast.stmt], test: ast.expr, only_the_other: bool = F
         and any(ast.unparse(target) in sides for target in line.targets)
         for line in lines
     )
+
+
+def _cuts(lines: list[ast.stmt]) -> bool:
+    """Whether each time that nothing improves the rate is lowered: what is counted are the cuts, however far apart."""
+    always = [line for line in lines if not isinstance(line, ast.If)]
+    stored = [node for line in always for node in walk(line) if isinstance(node, ast.Subscript)]
+    return any(isinstance(node.ctx, ast.Store) and getattr(node.slice, "value", "") == "lr" for node in stored)
 
 
 def _is_reset(file: File, function: Function, count: ast.expr) -> bool:

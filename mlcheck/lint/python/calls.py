@@ -8,7 +8,7 @@ from collections.abc import Callable
 from mlcheck.lint.interpret.equalities import supposing
 from mlcheck.lint.interpret.joins import join_values
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python import attributes, instances, libraries
+from mlcheck.lint.python import attributes, command_line, instances, libraries
 from mlcheck.lint.pytorch import gradients, graph, losses, methods, modes, modules, optimizers
 from mlcheck.lint.training import Bypass
 from mlcheck.lint.values import (
@@ -119,7 +119,8 @@ def call_method(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs,
             return call(m, method, args, kwargs, node)
         if any(name in base.assigned for base in owner.cls.mro):
             return call(m, attributes.get(m, owner, name, node), args, kwargs, node)
-    return methods.call(m, owner, name, args, kwargs, node)
+    result = methods.call(m, owner, name, args, kwargs, node)
+    return command_line.parsed(m, owner, result) if name == "parse_args" else result
 
 
 def unknown(m: Machine, function: Symbol, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:

@@ -37,11 +37,23 @@ def _draws_by_epoch(cls: Class) -> bool:
     return own is None or _DRAWS.search(own.text) is not None
 
 
+def _is_one_of_kinds(sampler: Call) -> bool:
+    """Whether a function makes it if it is asked for by a word, `if kind == "distributed":`: those may not shuffle."""
+    names = sampler.function.parameters if sampler.function is not None else {}
+    for around in sampler.context.outwards():
+        test = around.node.test if isinstance(around.node, ast.If) and around.arm == "body" else None
+        match test:
+            case ast.Compare(left=ast.Name(id=name), ops=[ast.Eq() | ast.Is()]) if name in names:
+                return True
+    return False
+
+
 def shuffles(sampler: Call) -> bool:
     """Whether it shuffles for certain: torch's own by default, an heir by what it is given or its default says."""
     cls = sampler.file.resolve(sampler.node.func, sampler.context)
     if not isinstance(cls, Class):
-        return sampler.constant("shuffle", 3, True) is not False
+        told = sampler.constant("shuffle", 3, True)
+        return told is not False if isinstance(told, bool) else not _is_one_of_kinds(sampler)
     made = cls.find("__init__")
     if made is None:
         return sampler.constant("shuffle", 3, True) is True

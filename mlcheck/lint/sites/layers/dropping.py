@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.options import by_default
@@ -17,6 +18,16 @@ def drops_by_default(file: File) -> bool:
     if "dropout" not in file.text.lower():
         return False
     return any(not _is_nothing(call, rate) for call, rate in _rates(file))
+
+
+def goes_by_mode(file: File) -> bool:
+    """Whether `self.training` is read for more than a rate: `F.dropout(x, training=self.training)`."""
+    if "self.training" not in file.text:
+        return False
+    told = [call.argument("training", 2) for call in file.calls(*_FUNCTIONS)]
+    made = [file.value(rate, call.context)[0] for call, rate in _rates(file) if rate is not None]
+    told += [each.test for each in made if isinstance(each, ast.IfExp)]
+    return file.text.count("self.training") > sum(last_name(each) == "training" for each in told)
 
 
 def _rates(file: File) -> list[tuple[Call, ast.expr | None]]:

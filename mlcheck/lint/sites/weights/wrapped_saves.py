@@ -43,6 +43,8 @@ def saved_wrapped(sites: Sites) -> Iterator[Finding]:
         for key, state, others in _entries(file):
             fit = [each for each in loads if each.key == key and not others.isdisjoint(each.beside)]
             made = origins(file, state.owner, state.context) if fit and state.owner is not None else []
+            if any(isinstance(origin.node, ast.Attribute) and origin.node.attr == "module" for origin in made):
+                continue  # `bare = net.module if distributed else net`
             wraps = {id(unmoved(origin.node)) for origin in made}
             found = [(each.wrap, each.load) for each in fit if id(each.wrap.node) in wraps]
             if len(found) == 1 and _is_asked_after(state, found[0][0]) and not _is_renamed(state, found[0][1]):
