@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mlcheck.lint.nodes import assigned, is_name, last_name, loads, walk
 from mlcheck.lint.sites.blocks import LoopSite, straight
-from mlcheck.lint.sites.iteration import iteration_of
+from mlcheck.lint.sites.iteration import counter_of, iteration_of
 
 _ZEROS = ("torch.zeros", "torch.tensor", "numpy.zeros")
 _FEW = 3
@@ -96,8 +96,8 @@ def overwritten(loop: LoopSite, name: str, begun: bool = True) -> ast.Assign | N
     if len(stores) != 1 or len(lines) != 1 or len(lines[0].targets) != 1:
         return None
     value, own = _told(loop.node, lines[0].value), _of_turn(loop.node)
-    if alone and any(loads(lines[0].value, turn) for turn in _numbers(loop.node)):
-        return None
+    if alone and (counter := counter_of(loop.node)) is not None and loads(lines[0].value, counter[0]):
+        return None  # as much as all turns so far
     return lines[0] if _is_of_batch(lines[0].value, own) and _is_of_batch(value, own) else None
 
 
