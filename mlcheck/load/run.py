@@ -11,7 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mlcheck.core.check import Verdict
 from mlcheck.core.cores import usable_cores
+from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Report
 from mlcheck.load.cases import Conduct, GoldenRun, run_conduct, run_golden
 from mlcheck.load.climb import Climb
@@ -49,7 +51,7 @@ def run_load(options: LoadOptions, show: Show | None = None, keep: Callable[[Rep
         return Report(
             command="load",
             subject=options.entry,
-            results=tuple(judge(run.evidence, run.missing, options.only)),
+            results=tuple(judge(run.evidence, run.missing, options.only, run.given)),
             environment=run.environment,
             started=started,
             seconds=time.monotonic() - clock,
@@ -66,6 +68,7 @@ def run_load(options: LoadOptions, show: Show | None = None, keep: Callable[[Rep
         with termination_raises():
             run.measure()
     except KeyboardInterrupt:
+        run.missing = Verdict(Outcome.INCONCLUSIVE, reason="interrupted before it was measured")
         return report(INTERRUPTED)
     return report()
 
@@ -80,8 +83,13 @@ class _Run:
     evidence: dict[type, Any] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
-    missing: str = "it was not measured"
+    missing: Verdict = field(default_factory=lambda: Verdict(Outcome.SKIP, reason="it was not measured"))
     steps: int = 0
+
+    @property
+    def given(self) -> frozenset[type]:
+        files = {GoldenRun: self.files.golden, LabelledRun: self.files.labelled}
+        return frozenset(kind for kind, queries in files.items() if queries)
 
     def step(self, told: str) -> None:
         """Show what comes next: three steps before the ladder, then a start and up to four phases a rung."""
@@ -115,7 +123,7 @@ class _Run:
                 self._climb()
         except StartFailed as failure:
             self.evidence[Start] = Start(failure.told, failure.traceback, options.entry if options.remote else "")
-            self.missing = f"the service does not start: {failure.told}"
+            self.missing = Verdict(Outcome.SKIP, reason=f"the service does not start: {failure.told}")
 
     def _conduct(self) -> None:
         self.step("trying the service")
@@ -240,8 +248,8 @@ class _Run:
         try:
             rung, told = climb_with_locust(self.options.entry, sets, plan, self.options.seed, fleet, self.step)
         except LocustFailed as failure:
-            self.missing = str(failure)
-            self.notices.append(self.missing)
+            self.missing = Verdict(Outcome.SKIP, reason=str(failure))
+            self.notices.append(self.missing.reason)
             return
         ladder = Ladder((rung,), names, plan, usable_cores(), mined, remote=True, users=True)
         self.evidence[Ladder] = ladder

@@ -30,10 +30,20 @@ _NOT_GIVEN = {
 }
 
 
-def judge(evidence: Mapping[type, Any], missing: str, only: tuple[str, ...] = ()) -> list[Result]:
-    """One result a rule. A check needs the types of its parameters; without one it is skipped, with `missing` why."""
+def judge(
+    evidence: Mapping[type, Any],
+    missing: Verdict,
+    only: tuple[str, ...] = (),
+    given: frozenset[type] = frozenset(),
+) -> list[Result]:
+    """One result a rule. A check needs the types of its parameters; `missing` is the verdict without one of them.
+
+    `given` are those for which there is a file, whether or not it came to be used.
+    """
     catalog = Catalog()
-    return [result_of(catalog[check.rule], _judged(check, evidence, missing), By.LOAD) for check in _chosen(only)]
+    absent = {needed: reason for needed, reason in _NOT_GIVEN.items() if needed not in given}
+    verdicts = ((check.rule, _judged(check, evidence, missing, absent)) for check in _chosen(only))
+    return [result_of(catalog[rule], verdict, By.LOAD) for rule, verdict in verdicts]
 
 
 def evidence_of(only: tuple[str, ...]) -> frozenset[type]:
@@ -55,11 +65,11 @@ def _needs(check: Check) -> list[type]:
     return list(hints.values())
 
 
-def _judged(check: Check, evidence: Mapping[type, Any], missing: str) -> Verdict:
+def _judged(check: Check, evidence: Mapping[type, Any], missing: Verdict, absent: Mapping[type, str]) -> Verdict:
     for needed in _needs(check):
         if needed not in evidence:
             broken = Start in evidence and evidence[Start].told
-            return Verdict(Outcome.SKIP, reason=missing if broken else _NOT_GIVEN.get(needed, missing))
+            return missing if broken or needed not in absent else Verdict(Outcome.SKIP, reason=absent[needed])
     try:
         verdict: Verdict = check.run(*(evidence[needed] for needed in _needs(check)))
         return _unfinished(verdict, evidence[Ladder]) if Ladder in _needs(check) else verdict

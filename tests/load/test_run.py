@@ -261,6 +261,17 @@ def test_broken_must_pass_cases_are_told_before_anything_runs(tmp_path: Path) ->
         run_load(LoadOptions("nothing:runs", golden=str(tmp_path / "g.jsonl")))
 
 
+def test_what_an_interruption_left_out_is_undecided(monkeypatch: pytest.MonkeyPatch, queries: Path) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mlcheck.load.run.run_conduct", interrupted)
+    report = run_load(LoadOptions(f"{SERVICES}:sound", queries=str(queries)))
+    found = {result.rule: (result.outcome, result.reason) for result in report.results}
+    assert found["latency-over-limit"] == (Outcome.INCONCLUSIVE, "interrupted before it was measured")
+    assert found["golden-case-fails"] == (Outcome.SKIP, "no must-pass cases are given: --golden")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_run_leaves_what_it_has_and_nobody_behind(number: int, queries: Path, tmp_path: Path) -> None:
