@@ -98,7 +98,7 @@ def assemble(
         owns_loop=parts.train_step is not None,
         entry=place,
         device=device,
-        notices=[*_notices(entry, supplied), *(unread_part(name, entry) for name in parts.unread)],
+        notices=[*_notices(entry, supplied), *(unread_part(key, meant, entry) for key, meant in parts.unread.items())],
         objects=(returned, parts.train_loader, parts.validation_loader, parts.train_step, parts.evaluate_step),
         loaders={"training": parts.train_loader, "validation": parts.validation_loader},
         progress=steps,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from typing import Any
 
 from torch import Tensor, nn
@@ -32,8 +33,16 @@ class Parts:
     example_batch: Any = None
 
 
-_NAMES = tuple(field.name for field in fields(Parts))
+_NAMES = tuple(part.name for part in fields(Parts))
 _TUPLE = ("model", "optimizer", "loss", "train_loader", "validation_loader")
+_OTHER_WORDS = {
+    "optimizer": ("optim", "opt"),
+    "loss": ("criterion", "loss_fn", "loss_function", "objective"),
+    "validation_loader": ("val_loader", "valid_loader", "eval_loader", "test_loader", "val_dataloader"),
+    "scheduler": ("sched", "lr_scheduler"),
+    "train_step": ("training_step",),
+    "evaluate_step": ("validation_step", "valid_step", "val_step", "eval_step", "test_step", "evaluate", "validate"),
+}
 _EXPECTED = (
     "return a dict (or object) of model, optimizer, loss and train_loader, or a tuple of them in this order, "
     "with an optional validation_loader"
@@ -42,7 +51,10 @@ _EXPECTED = (
 
 @dataclass(frozen=True)
 class Checked:
-    """Parts that fit together, by name; the loaders still to be iterated. `unread` are names that stand for no part."""
+    """Parts that fit together, by name; the loaders still to be iterated.
+
+    `unread` are names that stand for no part, each with the part that was probably meant, empty where none is near.
+    """
 
     models: dict[str, nn.Module]
     optimizers: dict[str, Optimizer]
@@ -52,7 +64,7 @@ class Checked:
     validation_loader: Iterable[Any] | None
     train_step: Callable[[Any], Any] | None
     evaluate_step: Callable[[Any], Any] | None
-    unread: tuple[str, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 def checked(returned: Any, entry: str) -> Checked:
@@ -71,7 +83,7 @@ def checked(returned: Any, entry: str) -> Checked:
         validation_loader=given.get("validation_loader"),
         train_step=given.get("train_step"),
         evaluate_step=given.get("evaluate_step"),
-        unread=tuple(str(name) for name in returned if name not in _NAMES) if isinstance(returned, Mapping) else (),
+        unread=_unread(returned) if isinstance(returned, Mapping) else {},
     )
     if parts.train_step is None and (len(parts.models) > 1 or len(parts.optimizers) > 1):
         raise EntryError(f"`{entry}` returns several models or optimizers: return a `train_step(batch)` that uses them")
@@ -152,8 +164,34 @@ def _several(value: Any, name: str) -> dict[str, Any]:
     return {name: value[0] if isinstance(value, list | tuple) and value else value}
 
 
-def unread_part(name: str, entry: str) -> str:
-    return f"`{entry}` returns `{name}`, which is not read: the parts are {', '.join(_NAMES)}"
+def _unread(returned: Mapping[Any, Any]) -> dict[str, str]:
+    missing = [name for name in _NAMES if returned.get(name) is None]
+    return {str(name): _meant(str(name), value, missing) for name, value in returned.items() if name not in _NAMES}
+
+
+def _meant(name: str, value: Any, missing: list[str]) -> str:
+    """Which of the missing parts a value of this kind under this name probably is."""
+    fitting = [part for part in missing if _is_kind(value, part)]
+    words = {word: part for part in fitting for word in (part, *_OTHER_WORDS.get(part, ()))}
+    near = get_close_matches(name.lower(), words, n=1, cutoff=0.8)
+    return words[near[0]] if near else ""
+
+
+def _is_kind(value: Any, part: str) -> bool:
+    if isinstance(value, nn.Module):
+        return part == "loss"
+    if isinstance(value, Optimizer):
+        return part == "optimizer"
+    if part.endswith("_loader"):
+        return hasattr(value, "__iter__") and not isinstance(value, str | Mapping)
+    if part == "scheduler":
+        return hasattr(value, "step")
+    return callable(value) and part in ("loss", "train_step", "evaluate_step")
+
+
+def unread_part(name: str, meant: str, entry: str) -> str:
+    probably = f"`{meant}` was probably meant" if meant else f"the parts are {', '.join(_NAMES)}"
+    return f"`{entry}` returns `{name}`, which is not read: {probably}"
 
 
 def article(value: Any) -> str:

@@ -15,6 +15,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.source_text import is_code
 from mlcheck.trial.planned import Planned
+from mlcheck.trial.resumption import Resumption
 
 
 class Progress(Protocol):
@@ -99,9 +100,10 @@ class Trial:
     index given to `train_step` says which batch of which epoch it is, so that the last one ends its epoch. `progress`
     is the adapter's own.
     `saved` are the parts whose state_dict the framework writes to a checkpoint; None where that is the user's affair.
-    `again(rank, world)` constructs the program anew, as a restart does, or as one rank of several, which cannot
-    talk to the others; None where the adapter cannot. `slots` is how many processes the program is meant for;
-    `spawns` how many a script starts by itself with `torch.multiprocessing.spawn`, None where it does not.
+    `again(rank, world)` constructs the program anew, as a restart does, or as one rank of several, which cannot talk to
+    the others; None where the adapter cannot. `resume()` starts a script again where its first run has left its files,
+    up to its first training step; it gives None where that left none. `slots` is how many processes the program is
+    meant for; `spawns` how many a script starts by itself with `torch.multiprocessing.spawn`, None where it does not.
     `searched_metric` is the one that the experiment's search goes by, empty where none is named; `searches_smallest`
     says that its smallest value is the best.
     `supplied` names what the user gave none of and mlcheck put in its place, `loss` or `optimizer`: nothing is said
@@ -135,6 +137,7 @@ class Trial:
     progress: Progress | None = None
     saved: Mapping[str, Any] | None = None
     again: Callable[[int, int], Trial] | None = None
+    resume: Callable[[], Resumption | None] | None = None
     slots: int = 1
     searched_metric: str = ""
     searches_smallest: bool = True

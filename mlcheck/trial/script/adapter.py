@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 from mlcheck.trial.channel import SCRATCH
 from mlcheck.trial.planned import Planned
+from mlcheck.trial.resumption import Standing
 from mlcheck.trial.script.driver import Driver
 from mlcheck.trial.script.instruments import Instruments
 from mlcheck.trial.script.objects import Start
@@ -19,6 +21,7 @@ from mlcheck.trial.script.plan import Plan
 from mlcheck.trial.script.program import Program
 from mlcheck.trial.script.repetition import repeats_batches
 from mlcheck.trial.script.requests import LoopKey
+from mlcheck.trial.script.resume import resume
 from mlcheck.trial.script.scout import Scout
 from mlcheck.trial.trial import EntryError, NotReached, Trial
 
@@ -36,6 +39,7 @@ class _Latest:
     loaders: dict[str, Any] = field(default_factory=dict)
     objects: list[Any] = field(default_factory=list)
     planned: Planned | None = None
+    standing: Standing = field(default_factory=Standing)
 
     def exchange(self, start: Start) -> None:
         """The objects of another run take the places of those of the last."""
@@ -50,7 +54,7 @@ class _Latest:
         ):
             mine.clear()
             mine.update(new)
-        self.planned = start.planned
+        self.planned, self.standing = start.planned, start.standing
         self.objects[:] = [*held.others, *start.variables, *known.values()]
 
 
@@ -65,6 +69,7 @@ def build(program: Program, entry: tuple[str, int]) -> Trial:
     outputs.install()
     try:
         plan = Scout(instruments, outputs, _SCOUTING_S).explore(program)
+        outputs.scratch.set_aside()
         return _trial(program, entry, plan, instruments, outputs)
     except BaseException:
         instruments.remove()
@@ -106,6 +111,7 @@ def _trial(program: Program, entry: tuple[str, int], plan: Plan, instruments: In
         draws_batches=plan.training is None,
         renews_data=plan.renews_data,
         progress=driver,
+        resume=partial(resume, driver, outputs, lambda: latest.standing),
     )
 
 

@@ -15,7 +15,7 @@ from mlcheck.trial.modes import process_cells
 from mlcheck.trial.script.calls import calls_through
 from mlcheck.trial.script.coroutine import Run
 from mlcheck.trial.script.instruments import Instruments
-from mlcheck.trial.script.objects import Held, Newcomers, Start, globals_of, held_by, planned_under_way
+from mlcheck.trial.script.objects import Held, Newcomers, Start, held_by
 from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import Plan
 from mlcheck.trial.script.program import Program
@@ -100,7 +100,7 @@ class Driver:
 
     def snapshot(self) -> int:
         if self._depth == 0 and (self._is_elsewhere or (self._steps and self._start_s < _QUICK_S)):
-            self._start()
+            self.start()
         elif self._is_elsewhere:
             self._go_to_training()
         self._standing = self._standing if self._depth else 0
@@ -120,7 +120,7 @@ class Driver:
                 raise
         if isinstance(self._request, Ended) and (self._request.error or not has_trained):
             error, before = self._request.error, self._held
-            self._start()  # it evaluates at its end, or raised: what comes next begins where this began
+            self.start()  # it evaluates at its end, or raised: what comes next begins where this began
             if error and has_trained and not before.weighs_as(self._held):
                 self._is_elsewhere = True
                 raise NotReached(f"{self._program.name} raised {error_line(error)} after it had trained")
@@ -132,7 +132,7 @@ class Driver:
         self._instruments.remove()
         self._outputs.uninstall()
 
-    def _start(self, arrived: Callable[[Request], bool] | None = None) -> None:
+    def start(self, arrived: Callable[[Request], bool] | None = None) -> None:
         """Every run begins from the random numbers of the first: what seeds nothing makes the same weights again."""
         self._beginning = self._beginning or tuple(process_cells())
         for cell in self._beginning:
@@ -159,7 +159,7 @@ class Driver:
         self._held = held_by(frames, self._newcomers)
         training = loaders.made_for([plan.training], None) if self._loader is None else self._loader
         validation = loaders.made_for(plan.evaluating, plan.validation)
-        self._on_start(Start(self._held, globals_of(frames), planned_under_way(frames), training, validation))
+        self._on_start(Start.of(frames, self._held, training, validation))
 
     def _advance(self, answer: Answer | Given | None, watched: bool = True) -> None:
         assert self._run is not None
@@ -228,7 +228,7 @@ class Driver:
 
     def _go_to_training(self) -> None:
         if self._run is None:
-            self._start()
+            self.start()
         if not isinstance(self._request, Ended) and not self._plan.is_training(self._request):
             self._instruments.turn = 0
             self._until(self._plan.is_training)
@@ -237,19 +237,19 @@ class Driver:
 
     def _go_to_evaluation(self) -> None:
         if self._run is None:
-            self._start()
+            self.start()
         if isinstance(self._request, Ended):
             raise self._at_its_end()
         arrived, has_trained = self._plan.is_evaluation, self._standing > 0
         if self._plan.evaluates_first and not (has_trained or arrived(self._request)):
-            self._start(arrived)
+            self.start(arrived)
         if arrived(self._request):
             return
         is_anew = not (self._steps or self._is_elsewhere)
         if self._evaluates_late and not is_anew:
             if has_trained:
                 raise NotReached(f"{self._program.name} trains over {self._seconds:.0f} s before it evaluates again")
-            self._start()  # it evaluates soon after its start, or it would not be known to
+            self.start()  # it evaluates soon after its start, or it would not be known to
         self._is_elsewhere = True
         try:
             with self._held.weights_kept():  # the steps on the way are none that somebody asked for

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType, ModuleType
-from typing import Any
+from typing import Any, Self
 from weakref import ref
 
 import torch
@@ -18,6 +18,7 @@ from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader
 
 from mlcheck.trial.planned import Planned, planned_in
+from mlcheck.trial.resumption import Standing
 from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.traceback import is_user_file
 
@@ -60,10 +61,17 @@ class Start:
     """
 
     held: Held
-    variables: list[dict[str, Any]]
-    planned: Planned | None
     training: DataLoader[Any] | None
     validation: DataLoader[Any] | None
+    variables: list[dict[str, Any]]
+    planned: Planned | None
+    standing: Standing
+
+    @classmethod
+    def of(
+        cls, frames: list[FrameType], held: Held, training: DataLoader[Any] | None, validation: DataLoader[Any] | None
+    ) -> Self:
+        return cls(held, training, validation, _globals_of(frames), planned_under_way(frames), _standing(frames))
 
 
 _KINDS = (nn.Module, Optimizer, LRScheduler, torch.amp.GradScaler)
@@ -221,14 +229,28 @@ def _parts(name: str, value: Any) -> list[tuple[str, Any]]:
     return [(key if name == "self" else f"{name}.{key}", part) for key, part in attributes[:200]]
 
 
-def globals_of(frames: list[FrameType]) -> list[dict[str, Any]]:
-    """The variables of the user's modules that are under way, each once."""
-    found = {id(f.f_globals): f.f_globals for f in frames if is_user_file(f.f_code.co_filename)}
-    return list(found.values())
-
-
 def planned_under_way(frames: list[FrameType]) -> Planned | None:
     """What modules, functions under way and the objects whose methods they are say, where they all say the same."""
-    within = [dict(frame.f_locals) for frame in frames if is_user_file(frame.f_code.co_filename)]
+    return planned_in(_under_way(frames))
+
+
+def _standing(frames: list[FrameType]) -> Standing:
+    """Numbers go by their names and by which of the frames and objects they are of."""
+    found = enumerate(_under_way(frames))
+    numbers = {f"{i}.{name}": value for i, one in found for name, value in list(one.items()) if type(value) is int}
+    return Standing(tuple((f.f_code.co_filename, f.f_lineno) for f in _of_user(frames)), numbers)
+
+
+def _under_way(frames: list[FrameType]) -> list[dict[str, Any]]:
+    within = [dict(frame.f_locals) for frame in _of_user(frames)]
     owners = [vars(one["self"]) for one in within if hasattr(one.get("self"), "__dict__")]
-    return planned_in([*globals_of(frames), *within, *owners])
+    return [*_globals_of(frames), *within, *owners]
+
+
+def _globals_of(frames: list[FrameType]) -> list[dict[str, Any]]:
+    """The variables of the user's modules that are under way, each once."""
+    return list({id(f.f_globals): f.f_globals for f in _of_user(frames)}.values())
+
+
+def _of_user(frames: list[FrameType]) -> list[FrameType]:
+    return [frame for frame in frames if is_user_file(frame.f_code.co_filename)]

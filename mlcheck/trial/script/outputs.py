@@ -24,10 +24,12 @@ from typing import Any
 import torch
 
 from mlcheck.trial.after_import import AfterImport, owner_of
+from mlcheck.trial.resumption import Loaded
 from mlcheck.trial.script.compiled import compiled_files, kept_openers
 from mlcheck.trial.script.entries import Entries, really_exists
 from mlcheck.trial.script.libraries import OPENERS, led_by
 from mlcheck.trial.script.scratch import Scratch
+from mlcheck.trial.traceback import user_line
 
 _LEADS = "_mlcheck_leads"
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -35,7 +37,8 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 class Outputs:
     """While installed, writes go to the scratch folder. With `forgives`, a checkpoint of what cannot be pickled is
-    left out: while a script is examined, some of what it saves has been replaced.
+    left out: while a script is examined, some of what it saves has been replaced. `saves` says that it calls
+    `torch.save`, and `loaded` are files of its own that it read back.
     """
 
     def __init__(self, scratch: Path) -> None:
@@ -43,6 +46,8 @@ class Outputs:
         self._active = False
         self._stack = ExitStack()
         self.forgives = False
+        self.saves = False
+        self.loaded: dict[str, Loaded] = {}
 
     def install(self) -> None:
         multiprocessing.util.get_temp_dir()  # sockets of workers have short paths: not below the scratch folder
@@ -198,6 +203,7 @@ class Outputs:
 
     def _saving(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def saved(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
+            self.saves = True
             is_path = isinstance(f, str | os.PathLike)
             if is_path:
                 self.scratch.note(f)
@@ -212,7 +218,10 @@ class Outputs:
 
     def _loading(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def loaded(f: Any, *args: Any, **kwargs: Any) -> Any:
-            return original(self.scratch.source(f), *args, **kwargs)
+            lies_at = self.scratch.source(f)
+            if lies_at is not f:
+                self.loaded[lies_at] = Loaded(os.path.abspath(os.fsdecode(f)), lies_at, user_line())
+            return original(lies_at, *args, **kwargs)
 
         return loaded
 

@@ -18,13 +18,15 @@ class Scratch:
     `redirected` lists the files that it meant, in order.
 
     What it wrote before it began to train (`keep`: prepared data) stays there for the runs that follow, the rest
-    (checkpoints, logs) is taken away by `clear`.
+    (checkpoints, logs) is taken away by `clear`; what the first run left of that is `set_aside`.
     """
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.files = os.path.join(folder, "files")
         self.temporary = os.path.join(folder, "tmp")
+        self.left = os.path.join(folder, "left")
+        self.puts_back = False
         self.removed: set[str] = set()
         self.redirected: dict[str, None] = {}
         self._kept: set[str] = set()
@@ -39,6 +41,19 @@ class Scratch:
         """Only what is new: a file of the user's that was changed is to be found unchanged by the next run."""
         self._kept = {path for path in self._written() if not really_exists(path.removeprefix(self.files))}
 
+    def set_aside(self) -> None:
+        """What an ended run leaves of what it wrote since it trained: a restart finds it where `puts_back` says so."""
+        for path in self._written():
+            if path not in self._kept:
+                aside = self.left + path.removeprefix(self.files)
+                really_make(os.path.dirname(aside))
+                with suppress(OSError):
+                    shutil.move(path, aside)
+
+    @property
+    def leaves_files(self) -> bool:
+        return os.path.isdir(self.left)
+
     def clear(self) -> None:
         for path in self._written():
             if path not in self._kept:
@@ -50,6 +65,8 @@ class Scratch:
         self.make()
         self.removed.clear()
         self._made.clear()
+        if self.puts_back:
+            shutil.copytree(self.left, self.files, dirs_exist_ok=True)
 
     def stands_from_before(self, path: Any) -> bool:
         """Whether a folder that the script is about to make is there from an earlier run of it, and no other's."""

@@ -20,8 +20,9 @@ import torch
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock, first_batches, inconclusive
-from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.training.agreement import differences, distance, plain
+from mlcheck.probe.measure.training.own_checkpoint import OwnCheckpoint
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.cells import Cell
 from mlcheck.trial.generators import seed_all
@@ -52,7 +53,7 @@ class Resumed:
 
     `causes` are the pieces without which the runs differ and with which they agree; `steps` is how many came before.
     `forgotten_after` is how many steps bring the causes back by themselves; 0 where they do not, or an evaluation
-    reads them.
+    reads them. `own` is what is known instead of a program that writes its checkpoints itself.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -64,6 +65,7 @@ class Resumed:
     steps: int
     place: Location
     forgotten_after: int = 0
+    own: OwnCheckpoint | None = None
 
     @property
     def in_reports_only(self) -> bool:
@@ -73,7 +75,8 @@ class Resumed:
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
         if trial.saved is None:
-            raise NotMeasured("the program writes its own checkpoints, which mlcheck does not know")
+            own = OwnCheckpoint.of(trial)
+            return cls((own.file,), (), (), 0, own.place, own=own)
         with warnings.catch_warnings(), deterministic():
             warnings.simplefilter("ignore")
             run = _Run(trial, Clock(seconds / 2))
