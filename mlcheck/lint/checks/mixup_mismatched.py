@@ -23,6 +23,15 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
     for crossed in crossed_weights(facts.sites):
         facts.sites.seen[LOOKS_AT] += 1
+        if crossed.twice:
+            yield Finding(
+                "Both parts of this loss have the targets of the samples themselves: those of their partners are "
+                "nowhere",
+                crossed.loss.location,
+                help="give the second part the targets in the order of the partners: `y[order]`",
+                related=(crossed.mixed.location,),
+            )
+            continue
         yield Finding(
             f"`{crossed.weight}` is the weight of the sample in the mixture, and that of its partner in the loss, or "
             "the other way round",

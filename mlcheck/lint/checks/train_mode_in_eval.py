@@ -43,7 +43,9 @@ def _switched(facts: Facts) -> Iterator[Finding]:
         if forward.unread:  # a pass for BatchNorm's statistics alone
             continue
         around, text = _around(facts, forward)
-        if forward.moded == "unknown" and f"{forward.name}.eval()" not in text:  # else its author wants eval mode
+        names = {forward.name, *map(_switched_by, forward.modes)}
+        wanted = any(f"{name}.eval()" in text for name in names if name)
+        if forward.moded == "unknown" and not wanted:  # else its author wants eval mode
             if forward.module not in learners or not _is_of_inputs_alone(forward):
                 continue
         held_out = forward.split in ("val", "test") or (
@@ -58,13 +60,21 @@ def _switched(facts: Facts) -> Iterator[Finding]:
                 continue
             assert mode.place is not None
             if not _is_asked_for(mode.place.location.line, forward.place.location.line, around):
+                name = _switched_by(mode) or forward.name
                 yield Finding(
-                    f"`{forward.name}` is put into train mode here, and evaluated in it: "
+                    f"`{name}` is put into train mode here, and evaluated in it: "
                     "Dropout drops, BatchNorm learns from the held-out data",
                     mode.place.location,
-                    help=f"call `{forward.name}.eval()` before the evaluation",
+                    help=f"call `{name}.eval()` before the evaluation",
                     related=(forward.place.location,),
                 )
+
+
+def _switched_by(mode: Mode) -> str:
+    """`model` of the line `model.train()` that set the mode: it may be a list that holds what is called."""
+    node = mode.place.node if mode.place is not None else None
+    switch = node.func if isinstance(node, ast.Call) else None
+    return ast.unparse(switch.value) if isinstance(switch, ast.Attribute) else ""
 
 
 def _is_of_inputs_alone(forward: Forward) -> bool:

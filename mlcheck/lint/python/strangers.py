@@ -11,6 +11,8 @@ from mlcheck.lint.nodes import last_name
 from mlcheck.lint.program import ClassInfo
 from mlcheck.lint.python import instances
 from mlcheck.lint.pytorch import frameworks, pretrained
+from mlcheck.lint.sites.layers.only_model import only_model
+from mlcheck.lint.sites.model import Function as Defined
 from mlcheck.lint.values import Class, External, Function, Object, Symbol, Value, split_of_name
 
 _MAX_DEPTH = 5
@@ -47,10 +49,18 @@ def argument(m: Machine, function: Function, parameter: ast.arg) -> Value:
 
 
 def _annotation(m: Machine, function: Function, parameter: ast.arg) -> Value | None:
-    node = parameter.annotation
+    node = parameter.annotation or _of_only_model(m, function, parameter)
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
         node = ast.copy_location(ast.Name(node.value, ast.Load()), node)
     return _in_scope(m, function, node) if isinstance(node, ast.Name | ast.Attribute) else None
+
+
+def _of_only_model(m: Machine, function: Function, parameter: ast.arg) -> ast.Name | None:
+    """The program's one model, where the function treats the parameter as such."""
+    file = m.facts.sites.at(function.info.module.source.path)
+    found = file.definitions.get(function.info.node) if file is not None else None
+    name = only_model(found, parameter.arg) if isinstance(found, Defined) else ""
+    return ast.copy_location(ast.Name(name, ast.Load()), parameter) if name else None
 
 
 def _default(function: Function, parameter: ast.arg) -> ast.expr | None:

@@ -214,7 +214,7 @@ def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, no
         return _module(m, owner, name, args, kwargs, node)
     if name in ("to", "cuda", "cpu"):
         return owner
-    if name in tensor_methods.OF_TENSORS:
+    if tensor_methods.is_for_tensors(m, owner, name):
         return tensor_methods.call(m, owner, name, args, kwargs, node)
     if name == "get" and args and not kwargs and (known := elements.entry(m, owner, args)) is not None:
         return known

@@ -66,7 +66,12 @@ _ACTIVATIONS = {
     "tanh": "tanh",
 }
 _DATA = frozenset(["item", "numpy", "tolist", "argmax", "argsort", "eq", "ne", "size", "dim", "numel"])
-OF_TENSORS = _SAME | frozenset(_ACTIVATIONS) | _DATA | {"backward", "detach", "log", "exp", "add"}
+_OF_TENSORS = _SAME | frozenset(_ACTIVATIONS) | _DATA | {"backward", "detach", "log", "exp", "add"}
+
+
+def is_for_tensors(m: Machine, owner: Symbol, name: str) -> bool:
+    """Whether it is known what the method makes of a value that may be a tensor, or is one that was cut off."""
+    return name in _OF_TENSORS or cuts.stays(m, owner, name)
 
 
 def call(m: Machine, owner: Tensor | Symbol, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:

@@ -156,6 +156,15 @@ def _fill(m: Machine, made: Object, args: Args, kwargs: Kwargs, node: ast.AST) -
         m.store.set(("items", made.id), contents)
         m.store.set(("tail", made.id), containers.tail(m, args[0]) if args else None)
         modes.adopt(m, made, contents)
+        _enlist(m, made, contents)
+
+
+def _enlist(m: Machine, made: Object, contents: Tuple | Table) -> None:
+    """What a list or dict of modules is given is a module, be it known or not, and goes by the mode of the whole."""
+    for item in contents.items if isinstance(contents, Tuple) else contents.items.values():
+        if isinstance(item, Symbol):
+            m.store.set(("owner", item.key), True)
+            m.store.set(("parents", item.key), (*(m.store.get(("parents", item.key)) or ()), made.id))
 
 
 def _unpacked(m: Machine, args: Args, node: ast.AST) -> list[Value]:

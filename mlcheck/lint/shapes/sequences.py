@@ -13,10 +13,12 @@ _BOTH_WAYS = {"RNN": 7, "GRU": 6, "LSTM": 6}
 def steps(module: Object, name: str, given: Value) -> Shape | None:
     """Of all steps: the first two sizes as they were, and what the layer makes of the last."""
     shape = rules.of(given)
-    if shape is None or not shape.dims or {"**", "proj_size"} & module.kwargs.keys():
-        return None
     if name == "MultiheadAttention":
-        return shape
+        return shape if shape is not None and shape.dims else None
+    if {"**", "proj_size"} & module.kwargs.keys() or (shape is not None and not shape.dims):
+        return None
+    if shape is None:
+        return Shape((None, None, _width(module, _BOTH_WAYS[name])))
     return Shape((*shape.dims[:-1], _width(module, _BOTH_WAYS[name])), shape.open)
 
 

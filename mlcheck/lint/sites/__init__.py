@@ -10,7 +10,7 @@ rule asks for a word that stands in its text; a program that uses nothing releva
         call.function, call.cls, call.loops, call.context   # what stands around it, innermost first
         call.place.location                # for the finding
 
-    for cls in facts.sites.classes:        # classes of files about torch, and of those that derive from such
+    for cls in facts.sites.classes:        # all of them, where any file is about torch
         cls.libraries                      # full names of library bases through all files, "?" for an unknown one
         cls.line, cls.find("forward"), cls.attributes, cls.attribute("head")
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Hashable, Iterator
 from functools import cached_property
 from typing import TypeVar, cast
 
-from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.program import ClassInfo, Program
@@ -19,8 +18,7 @@ from mlcheck.lint.sites.standing_in import is_of_library, of_attributes, of_part
 from mlcheck.lint.sites.vocabulary import Vocabulary
 from mlcheck.lint.words import occurrences
 
-_BASES = pattern(r"^[ \t]*class (\w+)[ \t]*\(([^)]*)\)", re.MULTILINE)
-_WORD = pattern(r"\w+")
+_MAKES_ITS_KIND = ("@classmethod", "__class__", "type(")
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
@@ -163,38 +161,34 @@ class Sites:
         return found
 
     def calls_of(self, function: Function) -> list[Call] | None:
-        """Every call of a project function; None where it may also be called by ways the text does not show."""
+        """Every call of a project function; None where it may also be called by ways the text does not show.
+
+        A constructor is called where its class is, unless that has heirs, is registered, or makes others of its kind.
+        """
+        wanted: Function | Class = function
+        if function.name == "__init__" and function.cls is not None:
+            wanted = function.cls
+            if wanted.node.decorator_list or any(word in wanted.text for word in _MAKES_ITS_KIND):
+                return None
         found: list[Call] = []
-        for file in self.mentioning([function.name], tests=True):
-            calls = file.calls(function.name, *file.walk.aliases.get(function.name, ()))
+        for file in self.mentioning([wanted.name], tests=True):
+            known_as = {wanted.name, *file.walk.aliases.get(wanted.name, ())}
+            calls = file.calls(*known_as)
             for call in calls:
                 named = file.resolve(call.node.func, call.context)
-                if named is function:
+                if named is wanted:
                     found.append(call)
                 elif named is None and not (isinstance(call.node.func, ast.Attribute) and function.cls is None):
                     return None
-            if file.uses[function.name] > len(calls):
+            if sum(file.uses[name] for name in known_as) > len(calls):
                 return None
         return found
 
     @cached_property
     def classes(self) -> tuple[Class, ...]:
-        """All classes of files that mention torch, or that derive by name from such in other files."""
-        if not self.uses_torch:
-            return ()
-        graph = {file: _BASES.findall(file.text) for file in self.files.values() if "class " in file.text}
-        known = {name for file, pairs in graph.items() if "torch" in file.text for name, _ in pairs}
-        files = [file for file in graph if "torch" in file.text]
-        grown = True
-        while grown:
-            grown = False
-            for file, pairs in graph.items():
-                if file not in files and any(not known.isdisjoint(_WORD.findall(bases)) for _, bases in pairs):
-                    files.append(file)
-                    known.update(name for name, _ in pairs)
-                    grown = True
-        chosen = set(files)
-        return tuple(cls for file in self.files.values() if file in chosen and not file.is_test for cls in file.classes)
+        """All classes of the program but those of test files; none where no file mentions torch."""
+        files = self._ordered if self.uses_torch else ()
+        return tuple(cls for file in files if "class " in file.text and not file.is_test for cls in file.classes)
 
     def imported(self, file: File, node: ast.ImportFrom, name: str, depth: int) -> Named:
         """What `from module import name` brings into `file`."""

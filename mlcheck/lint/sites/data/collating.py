@@ -45,13 +45,7 @@ def padded_by_collate(file: File, node: ast.expr, context: Context) -> Padding |
 
 def collated(file: File, node: ast.expr, context: Context) -> Origin | None:
     """What the `collate_fn` of a loader makes of what a value is, or is a view of."""
-    for _ in range(_STEPS):
-        node, context = source(file, before_methods(node, _SAME_VALUES), context)
-        if not isinstance(node, ast.Subscript) or not _is_of_slices(node.slice):
-            if before_methods(node, _SAME_VALUES) is node:
-                break
-            continue
-        node = node.value
+    node, context = _seen_through(file, node, context)
     item = item_of_iteration(node, context)
     loader = _loader(file, item.over, item.loop) if item is not None else None
     collate = loader.argument("collate_fn", 6) if loader is not None else None
@@ -60,6 +54,17 @@ def collated(file: File, node: ast.expr, context: Context) -> Origin | None:
     run = run_by(loader.file, collate, loader.context)
     made = [_item(run.function, each, item.key) for each in returns(run.function)] if run is not None else []
     return made[0] if len(made) == 1 else None
+
+
+def _seen_through(file: File, node: ast.expr, context: Context) -> tuple[ast.expr, Context]:
+    """What a value is a view of: behind names, methods that keep the values, and slices."""
+    for _ in range(_STEPS):
+        node, context = source(file, before_methods(node, _SAME_VALUES), context)
+        if isinstance(node, ast.Subscript) and _is_of_slices(node.slice):
+            node = node.value
+        elif before_methods(node, _SAME_VALUES) is node:
+            break
+    return node, context
 
 
 def _is_of_slices(index: ast.expr) -> bool:
@@ -81,8 +86,7 @@ def _item(collate: Function, returned: ast.expr, key: int | str) -> Origin | Non
     if part is None:
         return None
     for _ in range(_STEPS):
-        part, context = source(collate.file, before_methods(part, _SAME_VALUES), context)
-        part = before_methods(part, _SAME_VALUES)
+        part, context = _seen_through(collate.file, part, context)
         if not isinstance(part, ast.Call) or not part.args or collate.file.called(part, context) not in _WRAPS:
             break
         part = part.args[0]

@@ -11,6 +11,7 @@ from mlcheck.lint.nodes import before_methods
 from mlcheck.lint.sites.data.blended import Blend, Partners, blends, mixes_by_draw, partners, pasted, weighed
 from mlcheck.lint.sites.data.shuffled_apart import shuffled_apart
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.latest import latest
 from mlcheck.lint.sites.model import Function
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
@@ -29,11 +30,15 @@ class OtherPartners(NamedTuple):
 
 
 class Crossed(NamedTuple):
-    """The loss that weighs the targets the wrong way round, and the mixture of the samples."""
+    """The loss that weighs the targets the wrong way round, and the mixture of the samples.
+
+    `twice`: it weighs the targets of the samples and, for those of their partners, the same ones again.
+    """
 
     loss: Place
     mixed: Place
     weight: str
+    twice: bool
 
 
 def other_partners(sites: Sites) -> Iterator[OtherPartners]:
@@ -118,16 +123,37 @@ def _crossed(file: File, node: ast.AST, context: Context, mixed: list[tuple[File
     if loss is None or one is None or other is None:
         return None
     weights = {id(each.node) for each in origins(file, loss.weight, context)}
-    partner = [_partners(origins(file, each, context)) for each in (one, other)]
+    targets = [origins(file, each, context) for each in (one, other)]
+    partner = [_partners(each) for each in targets]
     taken = [each for each in partner if each is not None]
-    if len(taken) != 1:
+    twice = not taken and _is_same(*targets) and _given(loss.one) == _given(loss.other)
+    if len(taken) != 1 and not twice:
         return None
     for where, inner, blend in mixed:
-        same = blend.partners.key == taken[0].key
         drawn = {id(each.node) for each in origins(where, blend.weight, inner)}
-        if same and len(weights) == 1 and drawn == weights and (partner[0] is not None) is blend.own:
-            return Crossed(file.place(node, context), where.place(blend.node, inner), ast.unparse(loss.weight))
+        if len(weights) != 1 or drawn != weights:
+            continue
+        if twice or (blend.partners.key == taken[0].key and (partner[0] is not None) is blend.own):
+            places = file.place(node, context), where.place(blend.node, inner)
+            return Crossed(*places, ast.unparse(loss.weight), twice)
     return None
+
+
+def _is_same(one: list[Origin], other: list[Origin]) -> bool:
+    """Whether two values are one: they come from the same expression, or from one variable that is read twice."""
+    if len(one) != 1 or len(other) != 1 or one[0].item != other[0].item:
+        return False
+    first, second = one[0], other[0]
+    if isinstance(first.node, ast.Name) and isinstance(second.node, ast.Name):
+        bound = latest(first.file, first.node, first.context)
+        return bound is not None and bound is latest(second.file, second.node, second.context)
+    return first.node is second.node
+
+
+def _given(term: ast.expr) -> str:
+    """`out` of `criterion(out, y)`."""
+    call = before_methods(term, ("mean", "sum"))
+    return ast.unparse(call.args[0]) if isinstance(call, ast.Call) and call.args else ""
 
 
 def _target(term: ast.expr) -> ast.expr | None:
