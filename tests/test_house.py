@@ -84,7 +84,7 @@ LOAD_EVIDENCE = {
     *("judging", "wording", "binomial", "percentiles", "series"),
 }
 # What a check of configs reads.
-CONFIG_FACTS = {"seen", "document", "dialect", "ranges", "field_rules", "folder", "grid"}
+CONFIG_FACTS = {"seen", "document", "dialect", "ranges", "field_rules", "folder", "grid", "command_line"}
 # A check of the package -> what it may import besides core.
 CHECKS_MAY_IMPORT = {
     "mlcheck.lint.checks": {

@@ -77,7 +77,7 @@ def read(arguments: argparse.Namespace) -> int:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The three sub-commands of `mlcheck sbs`."""
-    parts = parser.add_subparsers(title="commands", metavar="COMMAND", dest="part", required=True)
+    parts = parser.add_subparsers(title="commands", metavar="COMMAND", dest="part", required=True, prog="mlcheck sbs")
     planning = parts.add_parser("plan", help="how many judgements are needed", allow_abbrev=False)
     planning.add_argument(
         "--win-rate", type=float, default=0.6, metavar="SHARE", help="win rate to detect (default: 0.6)"

@@ -14,8 +14,11 @@ _ENTRYPOINT = pattern(rb"^entrypoint\s*:", re.MULTILINE)
 _SEARCHER = pattern(rb"^searcher\s*:", re.MULTILINE)
 _VALUES = pattern(rb"^hyperparameters\s*:", re.MULTILINE)
 _FILLED_IN = pattern(rb"\{\{|\{%|\$\{")
-_TEMPLATE = pattern(rb"^template\s*:", re.MULTILINE)
-_OF_A_GRID = pattern(rb"^(resource|default|alias)\s*:", re.MULTILINE)
+_TEMPLATE = pattern(rb"^te\w{4,7}\s*:", re.MULTILINE)  # or nearly so: a misspelt one is told
+_OF_A_GRID = pattern(rb"^(resource|default|alias)s?\s*:", re.MULTILINE)
+_PARTS_OF_A_GRID = tuple(
+    pattern(part, re.MULTILINE) for part in (rb"^template\s*:", rb"^resource\s*:", rb"^---\s*$", rb"\{_output\}")
+)
 
 
 def configs(given: str, patterns: tuple[Pattern, ...] | None = None) -> Iterator[str]:
@@ -51,6 +54,11 @@ def is_template(data: bytes) -> bool:
 def may_be_grid(data: bytes) -> bool:
     """Whether a grid is worth being looked for: what it is shows when it is parsed."""
     return bool(_TEMPLATE.search(data) and _OF_A_GRID.search(data) and not _ENTRYPOINT.search(data))
+
+
+def is_grid(data: bytes) -> bool:
+    """Whether it is one beyond doubt, even where it is no YAML."""
+    return all(part.search(data) for part in _PARTS_OF_A_GRID) and not is_template(data)
 
 
 def read(path: str) -> bytes:

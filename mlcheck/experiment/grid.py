@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import re
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import yaml
 
 from mlcheck.core.finding import Location
 from mlcheck.experiment.document import Entry, is_null, located, merged_entries
-from mlcheck.experiment.launch import launched, misspelt_file
+from mlcheck.experiment.launch import Launch, launched, misspelt_file
 
 _PLACE = re.compile(r"\{([\w-]+?)\}|\[([\w-]+?)\]")
 _KEYS = {"template", "default", "alias", "resource"}
@@ -33,6 +34,12 @@ class Command:
     @property
     def asked(self) -> frozenset[str]:
         return self.places | self.flags
+
+    @property
+    def started(self) -> Launch:
+        """The script of the command; none where it is looked for from another folder."""
+        text = self.entry.value.value
+        return launched(text) if "&&" not in text and ";" not in text else Launch()
 
 
 @dataclass(frozen=True)
@@ -56,20 +63,28 @@ class Sweep:
 
 
 class Grid:
-    """Raises yaml.YAMLError for what is no YAML, ValueError for what is no such file."""
+    """Raises yaml.YAMLError for what is no YAML, ValueError for what is no such file.
+
+    `certain` where no other program may have one like it; only then a key may be `misspelt`.
+    """
 
     kind: ClassVar[str] = "grid"
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         documents = list(yaml.compose_all(text, yaml.FullLoader))
-        head = {entry.key: entry.value for entry in merged_entries(documents[0])} if documents else {}
+        self.head = merged_entries(documents[0]) if documents else []
+        self.misspelt = _misspelt([entry.key for entry in self.head])
+        head = {self.misspelt.get(entry.key, entry.key): entry.value for entry in self.head}
         template = merged_entries(head["template"]) if "template" in head else []
         if not template or not all(isinstance(entry.value, yaml.ScalarNode) for entry in template):
             raise ValueError("no runner's template")
         if not head.keys() <= _KEYS or not any(_PLACE.search(entry.value.value) for entry in template):
             raise ValueError("another program's template")
         self.commands = {entry.key: _command(entry) for entry in template}
+        self.certain = len(documents) > 1 and any("_output" in one.places for one in self.commands.values())
+        if self.misspelt and not self.certain:
+            raise ValueError("another program's template")
         self.default = {entry.key: entry for entry in merged_entries(head["default"])} if "default" in head else {}
         self.alias = {entry.key: entry for entry in merged_entries(head["alias"])} if "alias" in head else {}
         self.resource = head.get("resource")
@@ -97,8 +112,25 @@ class Grid:
         cases = merged_entries(self.alias[name].value)
         return {entry.key for case in cases for entry in merged_entries(case.value)}
 
+    def given_to(self, command: Command) -> Iterator[tuple[str, yaml.Node]]:
+        """The parameters of the grids that run a command, with each value; of those that an alias sets, none."""
+        for sweep in self.sweeps:
+            if command in self.chosen(sweep):
+                names = sweep.parameters.keys() - self.alias.keys()
+                yield from ((name, node) for name in names for node in sweep.values(name))
+                kept = self.default.keys() - set[str]().union(*map(self.filled, sweep.parameters))
+                yield from ((name, self.default[name].value) for name in kept)
+
     def set_by(self, sweep: Sweep) -> set[str]:
         return set().union(*(self.filled(name) for name in sweep.parameters)) | self.default.keys() | GIVEN
+
+
+def _misspelt(keys: list[str]) -> dict[str, str]:
+    """Keys that the runner does not know, each with the nearest that it knows and that is not written."""
+    near = {
+        key: difflib.get_close_matches(key, _KEYS - set(keys), n=1, cutoff=0.75) for key in keys if key not in _KEYS
+    }
+    return {key: found[0] for key, found in near.items() if found}
 
 
 def _command(entry: Entry) -> Command:

@@ -14,7 +14,7 @@ from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome, Stage
 from mlcheck.core.plural import plural
 from mlcheck.core.report import Report, Result
 from mlcheck.experiment import checks
-from mlcheck.experiment.files import ENDINGS, configs, is_template, may_be_grid, read
+from mlcheck.experiment.files import ENDINGS, configs, is_grid, is_template, may_be_grid, read
 from mlcheck.lint.baseline import settle
 from mlcheck.lint.files.discover import MissingPath
 from mlcheck.lint.run import LintSettings, run_lint
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Subject = Experiment | Grid
 
 RULES = rules_of(checks)
-UNREADABLE = "invalid-experiment-config"
+UNREADABLE, UNREADABLE_GRID = "invalid-experiment-config", "invalid-grid"
 EXPERIMENT, GRID = "experiment", "grid"  # what a check looks at: experiment configs, unless its LOOKS_AT says otherwise
 
 
@@ -82,6 +82,8 @@ def _judged(
     paths: list[str], named: set[str], selection: Selection, settings: LintSettings
 ) -> tuple[list[Result], list[str]]:
     subjects, broken, notices = _subjects(paths, named, settings.target_determined)
+    grids = [one for one in broken if is_grid(read(one.location.path))]
+    unreadable = {UNREADABLE: [one for one in broken if one not in grids], UNREADABLE_GRID: grids}
     suppressions = Suppressions()
     lines: dict[str, Sequence[str]] = {}
     for path in dict.fromkeys([*paths, *(path for one in subjects for path in one.beside())]):
@@ -90,9 +92,9 @@ def _judged(
     results = []
     for check in find_checks(checks):
         looked_at = [one for one in subjects if one.kind == (check.looks_at or EXPERIMENT)]
-        if check.rule in selection.rules and (looked_at or not (check.looks_at or subjects)):
-            unreadable = broken if check.rule == UNREADABLE else []
-            results.append(_result(check, looked_at, unreadable, selection, suppressions))
+        untold = unreadable.get(check.rule, [])
+        if check.rule in selection.rules and (looked_at or untold or not (check.looks_at or subjects)):
+            results.append(_result(check, looked_at, untold, selection, suppressions))
     notices += suppressions.notices(Catalog(), selection.rules, ran_all=not selection.narrowed)
     if results:
         results, settled = settle(results, settings, lines)
@@ -119,7 +121,7 @@ def _subjects(paths: list[str], named: set[str], version: str) -> tuple[list[Sub
             mark = getattr(error, "problem_mark", None)
             told = str(getattr(error, "problem", None) or error).splitlines()[0]
             place = Location(path, mark.line + 1 if mark else 1, mark.column + 1 if mark else 1)
-            if path in named or not (may_be_grid(data) or is_template(data)):
+            if path in named or is_grid(data) or not (may_be_grid(data) or is_template(data)):
                 broken.append(Finding(f"not valid YAML, so nothing in it was checked: {told}", place))
             elif not may_be_grid(data):
                 notices.append(f"{path}:{place.line}: not valid YAML, so it was not checked: {told}")

@@ -48,8 +48,11 @@ def _golden(service: Service, case: Query) -> dict[str, Any]:
     try:
         answer = plain(service.predict(service.prepare(case.input)))
     except Exception as error:
-        names = {kind.__name__ for kind in type(error).__mro__} | {str(getattr(error, "status", ""))}
+        status = str(getattr(error, "status", ""))
+        names = {kind.__name__ for kind in type(error).__mro__} | {status}
         told = "" if wanted in names else f"raised {error_line(error)}" + (f", expected {wanted}" if wanted else "")
+        if told and wanted and status:
+            told += f'; over HTTP a case names the status: "raises": "{status}"'
         return {
             "told": told,
             "traceback": user_traceback(error) if told else "",

@@ -31,8 +31,9 @@ def validity(ladder: Ladder, seed: int) -> list[str]:
         told.append(f"workers × CPU threads of each: {rungs}, on {ladder.cores:g} cores")
     noisy = {rung.workers: phase.noise for rung in ladder.rungs for phase in rung.phases if phase.noise}
     if noisy:
-        at = ", ".join(map(str, noisy))
-        told.append(f"NOISY at {at} worker{'' if at == '1' else 's'}: {next(iter(noisy.values()))}")
+        *others, last = noisy
+        at = "".join(f"{workers}, " for workers in others) + ladder.counted(last)
+        told.append(f"NOISY at {at}: {next(iter(noisy.values()))}")
     return told
 
 

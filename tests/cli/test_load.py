@@ -122,6 +122,12 @@ def test_judgements_are_planned(capsys: pytest.CaptureFixture[str]) -> None:
     assert "such a small preference" in told(capsys, "sbs", "plan", "--win-rate", "0.5001")
 
 
+def test_parts_of_a_command_show_how_they_are_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["sbs", "read", "--help"])
+    assert "usage: mlcheck sbs read [-h]" in capsys.readouterr().out
+
+
 def test_a_sheet_is_made_judged_and_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs = [{"query": f"q{n}", "new": f"new {n}", "live": f"live {n}"} for n in range(20)]
     (folder / "pairs.jsonl").write_text("\n".join(map(json.dumps, pairs)), encoding="utf-8")

@@ -73,6 +73,75 @@ def test_other_templates_are_left_alone(text: str, capsys: Out) -> None:
     assert "grid.yaml" not in capsys.readouterr().err
 
 
+SOUND = """\
+template:
+  train: python train.py --data {data} [lr] --save {_output}
+default: {data: cifar}
+resource: [0, 1]
+---
+lr: [0.1, 0.2]
+"""
+
+
+def test_a_grid_beyond_doubt_that_is_no_yaml_is_told(capsys: Out) -> None:
+    write("grid.yaml", SOUND.replace("default: {data: cifar}", "default:\n\tdata: cifar"))
+    assert found(capsys) == [("invalid-grid", 4, 1)]
+    assert found(capsys, "--select", "invalid-experiment-config") == []
+
+
+@pytest.mark.parametrize(
+    ("known", "written"),
+    [("template", "templates"), ("template", "tempalte"), ("default", "defaults"), ("resource", "ressource")],
+)
+def test_a_misspelt_key_of_a_grid_is_all_that_is_told(known: str, written: str, capsys: Out) -> None:
+    write("grid.yaml", SOUND.replace(f"{known}:", f"{written}:"))
+    assert [rule for rule, *_ in found(capsys)] == ["invalid-grid"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("{_output}", "{output}"), ("---\n", ""), ("default", "owner: me\ndefault")],
+)
+def test_a_misspelt_key_of_what_may_be_another_program_s_is_left_alone(old: str, new: str, capsys: Out) -> None:
+    write("grid.yaml", SOUND.replace("template:", "templates:").replace(old, new))
+    assert found(capsys) == []
+
+
+PARSER = """\
+import argparse
+
+parser = argparse.ArgumentParser()
+group = parser.add_argument_group("all")
+group.add_argument("-d", "--data")
+group.add_argument("--lr", type=int)
+parser.add_argument("--save")
+args = parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("type=int", "type=float"),
+        ("type=int", "type=int, nargs=2"),
+        ("type=int", "type=lambda text: text"),
+        ("args = ", "extend(parser)\nargs = "),
+        ("args = ", "more = parser.add_subparsers()\nargs = "),
+        ("args = parser.parse_args()", "args, _ = parser.parse_known_args()"),
+        ("ArgumentParser()", "ArgumentParser(parents=[common])"),
+        ("args = ", "for one in names:\n    parser.add_argument(one)\nargs = "),
+        ("args = ", "args = parser.parse_args(\n"),
+    ],
+)
+def test_what_a_script_may_take_all_the_same_is_not_told(old: str, new: str, capsys: Out) -> None:
+    write("grid.yaml", SOUND)
+    write("train.py", PARSER)
+    refused = [("grid-arguments-refused", 6, 6), ("grid-arguments-refused", 6, 11)]
+    assert [one for one in found(capsys) if one[0].startswith("grid")] == refused
+    write("train.py", PARSER.replace(old, new))
+    assert [one for one in found(capsys) if one[0].startswith("grid")] == []
+
+
 def test_a_grid_that_was_named_and_is_none_is_told(capsys: Out) -> None:
     write("grid.yaml", "template:\n  a: b\nresource: [1]\n")
     main(["lint", "grid.yaml"])

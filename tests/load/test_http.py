@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 
 from mlcheck.core.outcome import Outcome
+from mlcheck.load.cases import run_golden
+from mlcheck.load.golden import read_golden
 from mlcheck.load.http_service import Connection, HTTPError, encoded, of_url
 from mlcheck.load.limits import Latencies, Latency, Limits, Plan
 from mlcheck.load.locust_engine import Fleet, LocustFailed, read_samples, run_phase
@@ -80,6 +82,13 @@ def test_a_running_service_gets_the_same_report(address: str, tmp_path: Path) ->
         assert found[rule].outcome is Outcome.PASS, found[rule]
     assert found["memory-over-limit"].outcome is Outcome.SKIP
     assert found["serves-in-training-mode"].outcome is Outcome.SKIP
+
+
+def test_a_case_that_names_an_error_of_python_is_told_the_status(address: str, tmp_path: Path) -> None:
+    golden = tmp_path / "g.jsonl"
+    golden.write_text('{"input": {"x": "a"}, "raises": "ValueError"}\n')
+    (case,) = run_golden(address, golden, read_golden(golden), 10.0, ".", lambda *_: None).cases
+    assert case.told.endswith('expected ValueError; over HTTP a case names the status: "raises": "422"')
 
 
 def test_nobody_is_at_home(tmp_path: Path) -> None:

@@ -38,6 +38,15 @@ def test_latency_under_its_limit_passes_with_its_numbers() -> None:
     assert limit_rows(found.figures[0]) == [["random p99", "<= 50 ms", "10 ms [10, 10]", "1", "kept"]]
 
 
+def test_a_limit_is_not_kept_while_a_slow_stretch_may_break_it() -> None:
+    """At the median few enough queries are slow, and all of them came together."""
+    stretch = np.where(np.arange(1000) < 450, 80.0, 10.0)
+    limits = Limits(latency=Latencies(random=Latency(p50_ms=50)))
+    found = latency_over_limit.check(ladder(rung(phase(stretch))), limits)
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert found.reason.endswith("its interval reaches over the limit: measure longer")
+
+
 def test_latency_over_its_limit_fails_where_it_is() -> None:
     found = latency_over_limit.check(ladder(rung(phase(FAST)), rung(phase(slow(0.05), workers=2), workers=2)), P99)
     assert found.outcome is Outcome.FAIL

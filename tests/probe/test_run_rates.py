@@ -27,6 +27,13 @@ def test_a_learning_rate_that_diverges(rate: float) -> None:
     says(ask("learning-rate-too-high", loop(rate)), Outcome.FAIL, f"at your learning rate ({rate:g})")
 
 
+def test_the_rate_that_was_seen_to_be_better_is_advised() -> None:
+    falls, grows = tuple(1.0 - 0.02 * step for step in range(40)), tuple(10.0**step for step in range(12))
+    trials = RateTrial(1.0, grows, diverged=True), RateTrial(0.01, falls, diverged=False)
+    (finding,) = learning_rate_too_high.check(RateTrials(50.0, 12, trials, warms_up=False), None, None).findings
+    assert finding.help == "lower it to about 0.5, or warm it up"
+
+
 def test_a_rate_that_diverges_under_a_schedule_is_too_high_unless_it_is_warmed_up_to() -> None:
     falling = scheduled(lambda opt: torch.optim.lr_scheduler.StepLR(opt, step_size=100), rate=30.0)
     says(ask("learning-rate-too-high", falling), Outcome.FAIL, "at your learning rate (30)")

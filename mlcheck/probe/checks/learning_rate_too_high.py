@@ -126,7 +126,7 @@ def _verdict(outcome: Outcome, seen: RateTrials, message: str, numbers: dict[str
     if seen.warms_up:
         reason = f"{message}; but your schedule begins lower and is held still for this"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, figures=_figures(seen), looked_at=seen.steps)
-    finding = Finding(message, help="lower it by a factor of ten, or warm it up", numbers=numbers)
+    finding = Finding(message, help=f"lower it to about {numbers['better']:.2g}, or warm it up", numbers=numbers)
     return Verdict(
         outcome,
         message,

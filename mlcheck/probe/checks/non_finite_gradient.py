@@ -13,7 +13,7 @@ from mlcheck.probe.measure.training.short_run import ShortRun
 
 _CURES = {
     "Sqrt": "the derivative of sqrt is infinite at 0: take the square root of x + 1e-12",
-    "Pow": "the derivative of a power below 1 is infinite at 0: add a small number first",
+    "Pow": "the derivative of a power below 1 is infinite at 0, as is that of a root of one: add a small number first",
     "Log": "the logarithm of 0 is infinite: use log_softmax or logsigmoid, or clamp its input",
     "Div": "divide by a number that cannot be 0: clamp it, or add a small number",
     "Norm": "the derivative of a norm does not exist at 0: add a small number under its root",
