@@ -171,6 +171,8 @@ def _inside_modules(facts: Facts) -> Iterator[Finding]:
             if cuts and all(cuts.values()) and _is_named(facts, cls, name, len(cuts) + 1):
                 statement = next(iter(cuts))
                 at = cuts[statement]
+                if isinstance(at, ast.Attribute) and at.attr == "data" and "pack_" in found[0].text:
+                    continue  # of a `PackedSequence` they are the rows, with their graph
                 method, cut = helpers.get(ast.unparse(at.func) if isinstance(at, ast.Call) else "", (found[0], at))
                 yield Finding(
                     f"The graph is cut behind `self.{name}`: its parameters never get a gradient",

@@ -13,7 +13,9 @@ from mlcheck.lint.interpret.turns import called_in_loop
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.python import decorators
 from mlcheck.lint.pytorch import endings, frameworks, graph, heads, holding, losses, moded, modes, precision, pretrained
-from mlcheck.lint.shapes import recording, sequences
+from mlcheck.lint.pytorch.recurrent import LAYERS as RECURRENT
+from mlcheck.lint.pytorch.recurrent import returned
+from mlcheck.lint.shapes import recording
 from mlcheck.lint.shapes import rules as shape_rules
 from mlcheck.lint.sites.layers.hooks import hooked
 from mlcheck.lint.touched import Touched
@@ -234,10 +236,8 @@ def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST)
         return Tensor("other" if m.facts.sites.once(hooked) else "raw", m.place(node), split, traces)
     if name.startswith(_SAME) or (isinstance(first, Tensor) and endings.averages(name, first.kind)):
         return replace(first, shape=None) if isinstance(first, Tensor | Symbol) else first
-    if name in ("LSTM", "GRU", "RNN", "MultiheadAttention"):
-        recording.sequence(m, module, first, node)
-        shape = sequences.steps(module, name, first)
-        return Tuple((Tensor("other", None, split, traces, shape=shape), Symbol(m.fresh(), "", split, traces)))
+    if name in RECURRENT:
+        return returned(m, module, first, split, traces, node)
     if module.type.startswith("torch.nn."):
         return Tensor("other", None, split, traces)
     unknown = Symbol(m.fresh(), "", split, traces)

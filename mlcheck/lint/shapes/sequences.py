@@ -17,9 +17,10 @@ def steps(module: Object, name: str, given: Value) -> Shape | None:
         return shape if shape is not None and shape.dims else None
     if {"**", "proj_size"} & module.kwargs.keys() or (shape is not None and not shape.dims):
         return None
-    if shape is None:
-        return Shape((None, None, _width(module, _BOTH_WAYS[name])))
-    return Shape((*shape.dims[:-1], _width(module, _BOTH_WAYS[name])), shape.open)
+    width = _width(module, _BOTH_WAYS[name])
+    if shape is None and module.kwargs.get("batch_first") == TRUE:
+        return Shape((None, None, width))
+    return Shape((*(shape.dims[:-1] if shape is not None else ()), width), shape is None or shape.open)
 
 
 def _width(module: Object, place: int) -> Hashable:
