@@ -48,9 +48,11 @@ def read_config(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise EntryError(f"the config file {path} cannot be read: {error}") from error
     try:
-        config = yaml.load(text, CoreLoader)  # noqa: S506 - a SafeLoader with other number rules
+        config, *others = [*yaml.load_all(text, CoreLoader)] or [None]  # a SafeLoader with other number rules
     except yaml.YAMLError as error:
         raise EntryError(f"the config file {path} is not valid YAML: {_one_line(error)}") from error
+    if others:
+        raise EntryError(f"the config file {path} holds several documents, as a grid does: a probe takes one config")
     if not isinstance(config, dict):
         raise EntryError(f"the config file {path} must hold a mapping of settings, not {_kind(config)}")
     return config

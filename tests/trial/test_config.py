@@ -68,6 +68,8 @@ def test_anchors_and_merges(tmp_path: Path) -> None:
         ("- a\n- b", "must hold a mapping of settings, not a list"),
         ("just words", "not a text"),
         ("", "not nothing"),
+        ("# nothing yet", "not nothing"),
+        ("template: {lr: 1}\n---\nlr: [1, 2]", "holds several documents, as a grid does"),
         ("x: !!python/object/apply:os.getcwd []", "is not valid YAML"),
         ("x: \x07", "is not valid YAML"),
     ],
