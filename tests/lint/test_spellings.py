@@ -22,6 +22,20 @@ def evaluate(model, val_loader):
     model.eval()
     return sum(F.cross_entropy(model(x), y).item() for x, y in val_loader)
 """
+STEPPED = """\
+import torch
+import torch.nn.functional as F
+
+
+@torch.no_grad()
+def adapt(model, optimizer, loader):
+    model.train()
+    for x, y in loader:
+        with {mode}:
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+"""
 TRAINED = """
 
 class Trainer:
@@ -134,8 +148,10 @@ def test_a_decorator_switches_gradients_off_in_its_function_alone() -> None:
 
 @pytest.mark.parametrize("mode", ["torch.set_grad_enabled(True)", "torch.autograd.enable_grad()"])
 def test_gradients_are_on_under_these(mode: str) -> None:
-    write("model.py", EVALUATED.format(mode=mode))
-    assert places(lint(), "eval-without-no-grad") == [("model.py", 8)]
+    write("model.py", STEPPED.format(mode=mode))
+    assert places(lint(), "training-under-no-grad") == []
+    write("model.py", STEPPED.format(mode="torch.no_grad()"))
+    assert places(lint(), "training-under-no-grad") != []
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,11 @@ class Seen:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Both together. What a rule says counts for more, and what a later one says for most."""
+        """Both together, by name. What a rule says counts for more, and what a later one says for most."""
         counts = dict(self.events)
         for rule in sorted(self.told):
             counts |= self.told[rule]
-        return counts
+        return dict(sorted(counts.items()))
 
 
 @dataclass(slots=True)
