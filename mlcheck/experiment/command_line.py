@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from mlcheck.experiment.trial_code import parsed
 from mlcheck.lint.nodes import last_name
 
 _OWN = {"add_argument", "parse_args", "set_defaults", "add_argument_group", "print_help", "error"}
@@ -34,12 +35,10 @@ class Option:
 
 def options_of(path: str) -> dict[str, Option] | None:
     """By the name with its dashes; None where the file cannot be read, or where options may come from elsewhere."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            tree = ast.parse(file.read())
-    except (OSError, ValueError, SyntaxError):
+    module = parsed(path)
+    if module is None:
         return None
-    nodes = list(ast.walk(tree))
+    nodes = list(ast.walk(module.tree))
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     made = [call for call in calls if last_name(call.func).endswith("ArgumentParser")]
     if len(made) != 1 or any(keyword.arg not in _PLAIN for keyword in made[0].keywords) or not _kept(nodes, made[0]):

@@ -108,7 +108,7 @@ class TrialCode:
 def read_trial(folder: str, module: str, name: str) -> TrialCode | None:
     """The code behind `module:name` in `folder`; None without such a file, or with one that cannot be parsed."""
     path = module_path(folder, module)
-    entry = _parsed(path) if path else None
+    entry = parsed(path) if path else None
     if entry is None:
         return None
     modules = _reachable(folder, entry)
@@ -120,7 +120,7 @@ def read_trial(folder: str, module: str, name: str) -> TrialCode | None:
 def only_trial(folder: str, module: str) -> str:
     """The name of the one trial class of a file; empty where it has none or several."""
     path = module_path(folder, module)
-    entry = _parsed(path) if path else None
+    entry = parsed(path) if path else None
     names = [name for name in entry.classes() if _bases(folder, entry, name)] if entry else []
     return names[0] if len(names) == 1 else ""
 
@@ -131,7 +131,7 @@ def module_path(folder: str, module: str) -> str:
     return next((path for path in (f"{stem}.py", os.path.join(stem, "__init__.py")) if os.path.isfile(path)), "")
 
 
-def _parsed(path: str) -> Module | None:
+def parsed(path: str) -> Module | None:
     try:
         with open(path, "rb") as file:
             return Module(os.path.normpath(path), ast.parse(file.read()))
@@ -158,7 +158,7 @@ def _reachable(folder: str, entry: Module) -> list[Module]:
         for source, name, _ in imports_of(module):
             for dotted in (source, f"{source}.{name}"):
                 path = module_path(folder, dotted) or module_path(os.path.dirname(module.path), dotted)
-                other = _parsed(path) if path and os.path.normpath(path) not in found else None
+                other = parsed(path) if path and os.path.normpath(path) not in found else None
                 if other:
                     found[other.path] = other
                     waiting.append(other)
@@ -178,7 +178,7 @@ def _bases(folder: str, module: Module, name: str) -> list[tuple[Module, ast.Cla
         return [(module, owner), *above] if above else None
     for source, imported, alias in imports_of(module):
         path = module_path(folder, source) if alias == base else ""
-        other = _parsed(path) if path else None
+        other = parsed(path) if path else None
         above = _bases(folder, other, imported) if other else None
         if above:
             return [(module, owner), *above]

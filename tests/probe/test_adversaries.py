@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -160,6 +160,24 @@ def test_a_maker_whose_optimizer_holds_the_judge_as_well(frozen: bool) -> None:
         assert ask(RULE, trial).outcome is Outcome.PASS
     else:
         says(ask(RULE, trial), Outcome.FAIL, "moves 4 weights of `judge` towards the answers that it wants")
+
+
+def test_a_third_optimizer_for_what_both_are_to_carry() -> None:
+    """As an InfoGAN has one: the code that the sample was made of is to be read off the judge's features."""
+    trial = game(*GAMES["non-saturating"])
+    maker, judge, step = trial.models["maker"], trial.models["judge"], trial.train_step
+    both = torch.optim.Adam([*maker.parameters(), *judge.parameters()], lr=1e-3)
+
+    def informed(batch: Any, index: int) -> Mapping[str, Any]:
+        told = step(batch, index)
+        both.zero_grad()
+        code = torch.randn(8, 4)
+        (judge[0](maker(code))[:, :4] - code).pow(2).mean().backward()  # type: ignore[index]
+        both.step()
+        return told
+
+    trial.train_step, trial.optimizers["both"] = informed, both
+    assert ask(RULE, trial).outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize("backward", [in_one, apart])

@@ -45,6 +45,18 @@ class Noisy(nn.Module):
         return self.last(self.first(x) + self.spread.exp() * torch.randn_like(x)), 0.0
 
 
+class Uncertain(nn.Module):
+    """As many answers as inputs, each with a spread of its own that only the draw around it knows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(12, 16), nn.Linear(16, 24)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, float]:
+        mean, logarithm = self.head(self.body(x).tanh()).chunk(2, -1)
+        return mean + torch.randn_like(mean) * (0.5 * logarithm).exp(), 0.0
+
+
 def written(mean: Tensor, logarithm: Tensor) -> Tensor:
     return -0.5 * (1 + logarithm - mean.pow(2) - logarithm.exp()).sum(1).mean()
 
@@ -75,6 +87,6 @@ def test_a_divergence_that_may_begin_at_zero(term: Term, by_hand: bool) -> None:
     says(verdict(Coder(term, by_hand)), Outcome.PASS, "in the loss beside what is drawn")
 
 
-@pytest.mark.parametrize("model", [lambda: Noisy(), lambda: Coder(lambda *_: 0.0, True, outputs=5)])
+@pytest.mark.parametrize("model", [Noisy, Uncertain, lambda: Coder(lambda *_: 0.0, True, outputs=5)])
 def test_noise_that_is_no_latent_of_an_autoencoder(model: Callable[[], nn.Module]) -> None:
     assert verdict(model()).outcome is Outcome.SKIP

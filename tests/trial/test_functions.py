@@ -336,35 +336,3 @@ def test_several_optimizers_may_be_a_list(load: Load) -> None:
     assert list(load(textwrap.dedent(source)).optimizers) == ["optimizer1", "optimizer2"]
     with pytest.raises(EntryError, match=r"`optimizer2` .* must be a .*Optimizer, not a str"):
         load("def build():\n m, o, l, d = parts()\n return m, [o, 'sgd'], l, d")
-
-
-UNREAD = """
-    def build():
-        m, o, l, d = parts()
-        def step(batch):
-            return {"loss": l(m(batch[0]), batch[1])}
-        return {"model": m, "train_loader": d, "optimizer": o, %s}
-"""
-
-
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ("'loss': l, 'valid_loader': d", "`valid_loader`, which is not read: `validation_loader` was probably meant"),
-        ("'loss': l, 'test_loader': d", "`test_loader`, which is not read: `validation_loader` was probably meant"),
-        ("'loss': l, 'validation_step': step", "`validation_step`, which is not read: `evaluate_step` was probably"),
-        ("'loss': l, 'evaluation_step': step", "`evaluation_step`, which is not read: `evaluate_step` was probably"),
-        ("'criterion': l", "`criterion`, which is not read: `loss` was probably meant"),
-        ("'loss': l, 'evaluate_step': step, 'val_step': step", "`val_step`, which is not read: the parts are"),
-        ("'loss': l, 'validation_step': 3", "`validation_step`, which is not read: the parts are"),
-        ("'loss': l, 'val_loader': step", "`val_loader`, which is not read: the parts are"),
-        ("'loss': l, 'classes': ['a', 'b']", "`classes`, which is not read: the parts are"),
-    ],
-)
-def test_a_name_that_stands_for_no_part_is_told_with_the_one_probably_meant(load: Load, given: str, told: str) -> None:
-    trial = load(textwrap.dedent(UNREAD % given))
-    assert len([notice for notice in trial.notices if f"returns {told}" in notice]) == 1, trial.notices
-
-
-def test_nothing_is_told_of_names_that_stand_for_parts(load: Load) -> None:
-    assert not load(textwrap.dedent(UNREAD % "'loss': l, 'validation_loader': d, 'evaluate_step': step")).notices

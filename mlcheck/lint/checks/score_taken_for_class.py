@@ -14,9 +14,11 @@ _DECISION = pattern(r"(?<!-)[<>]=?|argmax|round|sign\(|where\(|one_hot|\bint\(|\
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    calls = frozenset(forward.place.node for forward in facts.forwards if not _decides(facts, forward))
+    calls = {forward.place.node for forward in facts.forwards}
     facts.sites.seen[LOOKS_AT] = sum(len(file.calls("max", "topk")) for file in facts.sites.mentioning(WORDS))
     for found in highest_for_class(facts.sites, calls) if calls else ():
+        if any(_decides(facts, forward) for forward in facts.forwards if forward.place.node is found.model):
+            continue
         yield Finding(
             "This takes the highest scores themselves, and they are compared with labels: "
             "hardly any is the number of a class",

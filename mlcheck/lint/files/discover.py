@@ -81,11 +81,19 @@ def _walk(folder: str, patterns: tuple[Pattern, ...], notices: list[str]) -> Ite
         if is_folder:
             if _holds_source(entry):
                 below.append(entry)
-        elif _is_source(entry.name) and os.path.isfile(entry.path) and not _ignored(entry, False, patterns):
+        elif _is_source(entry.name) and _is_file(entry) and not _ignored(entry, False, patterns):
             yield os.path.normpath(entry.path)
     for entry in below:
         if not _ignored(entry, True, patterns):
             yield from _walk(entry.path, patterns, notices)
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """The folder's listing says so; only a link is looked up, and one that leads to itself is none."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
 
 
 def _is_source(name: str) -> bool:

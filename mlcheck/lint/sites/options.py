@@ -30,7 +30,7 @@ def _of(file: File, node: ast.expr, context: Context) -> object:
     if known is not UNKNOWN or not isinstance(node, ast.Attribute):
         return known
     owners = origins(file, node.value, context)
-    if not all(is_parsed(owner.node) for owner in owners):
+    if not owners or not all(is_parsed(owner.node) for owner in owners):
         return _common([_field(owner, node.attr) for owner in owners])
     files = file.sites.mentioning(["add_argument"])
     made = [call for each in files for call in each.calls("add_argument") if name_of_option(call) == node.attr]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.nodes import before_methods, last_name
@@ -22,22 +22,23 @@ _DEPTH = 6
 
 
 class Highest(NamedTuple):
-    """The call that picks the highest, the count of those that are equal to labels, and the labels."""
+    """The call of the model, the one that picks the highest score, and the count of those that are equal to labels."""
 
+    model: ast.AST
     picked: Call
     counted: Call
-    labels: ast.expr
 
 
-def highest_for_class(sites: Sites, calls: frozenset[ast.AST]) -> Iterator[Highest]:
+def highest_for_class(sites: Sites, calls: Collection[ast.AST]) -> Iterator[Highest]:
     """`best, _ = model(x).max(1)`, and `(best == labels).sum()`. `calls` are known to be of modules."""
     for file in sites.mentioning(["max(", "topk("]):
         for counted in hits(file):
             for side, other in ((counted.left, counted.right), (counted.right, counted.left)):
                 found = sole(file, before_methods(side, _SHAPING), counted.call.context)
                 picked = _picked(found) if found is not None else None
-                if picked is not None and _is_of_model(picked, calls) and _is_data(counted, other):
-                    yield Highest(picked, counted.call, other)
+                model = _model(picked, calls) if picked is not None else None
+                if picked is not None and model is not None and _is_data(counted, other):
+                    yield Highest(model, picked, counted.call)
 
 
 def _picked(found: Origin) -> Call | None:
@@ -58,11 +59,11 @@ def _is_function(call: Call) -> bool:
     return call.file.called(call.node, call.context) in ("torch.max", "torch.topk")
 
 
-def _is_of_model(picked: Call, calls: frozenset[ast.AST]) -> bool:
-    """Whether the scores are what a module returned, squashed or not."""
+def _model(picked: Call, calls: Collection[ast.AST]) -> ast.AST | None:
+    """The call of the module that returned the scores, squashed or not."""
     func, file = picked.node.func, picked.file
     given = picked.node.args[:1] if _is_function(picked) else [func.value] if isinstance(func, ast.Attribute) else []
-    return any(_made(file, node, picked.context) in calls for node in given)
+    return next((made for node in given if (made := _made(file, node, picked.context)) in calls), None)
 
 
 def _made(file: File, node: ast.expr, context: Context) -> ast.expr:

@@ -5,6 +5,7 @@ Where nothing else does, rebuilding alone sets the spread, and noise never helps
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -64,8 +65,8 @@ class UnheldSpreads:
         products = {product for product, _, _ in draws.spreads}
         every, others = _reached(roots, set()), _reached(roots, products)
         in_loss = [one for one in draws.spreads if (one[0], 0) in every]
-        if not in_loss:
-            raise NotMeasured("what is drawn is in no loss")
+        if not _is_decoded(every, {product for product, _, _ in in_loss}):
+            raise NotMeasured("what is drawn comes to no loss by way of any weights")
         return cls(len(in_loss), tuple(place for _, source, place in in_loss if source not in others))
 
 
@@ -122,6 +123,30 @@ def _reached(roots: list[Edge], without: set[Any]) -> set[Edge]:
         seen.add(edge)
         waiting.extend(up for up in edge[0].next_functions if up[0] is not None and up[0] not in without)
     return seen
+
+
+def _is_decoded(edges: set[Edge], products: set[Any]) -> bool:
+    """Whether weights make something of what is drawn: noise on the answers themselves is no latent.
+
+    (Kendall and Gal 2017, section 3.3, learn how uncertain an answer is by drawing around it.)
+    """
+    users = defaultdict[Any, list[Any]](list)
+    for node, _ in edges:
+        for up, _ in node.next_functions:
+            users[up].append(node)
+    later, waiting = set[Any](), list(products)
+    while waiting:
+        new = [user for user in users[waiting.pop()] if user not in later]
+        later.update(new)
+        waiting += new
+    return any(_is_weight(up) for node in later for up, _ in node.next_functions)
+
+
+def _is_weight(node: Any) -> bool:
+    """A leaf of the graph, or one that was only given another form, as a linear layer turns its own."""
+    while node is not None and len(node.next_functions) == 1:
+        node = node.next_functions[0][0]
+    return node is not None and node.name().endswith("AccumulateGrad")
 
 
 def _is_rebuilt(modules: ModuleWatch) -> bool:

@@ -92,10 +92,14 @@ def _players(trial: Trial) -> dict[str, nn.Module]:
 
 
 def _moved_along(trial: Trial, maker: nn.Module, judge: nn.Module, batches: list[Any]) -> int:
-    """How many weights of a judge that is stepped by itself are stepped together with the maker, too."""
+    """How many weights of a judge that is stepped by itself are stepped together with the maker, too.
+
+    0 where the maker has an optimizer to itself: what both are stepped for besides, as in an InfoGAN, is meant.
+    """
     held = [{id(p) for group in one.param_groups for p in group["params"]} for one in trial.optimizers.values()]
     made, judged = ({id(p) for p in player.parameters()} for player in (maker, judge))
-    if not any(one & judged and one & made for one in held) or not any(one & judged and not one & made for one in held):
+    of = {(bool(one & made), bool(one & judged)) for one in held}
+    if (True, False) in of or not {(True, True), (False, True)} <= of:
         return 0
     found: set[int] = set()
 

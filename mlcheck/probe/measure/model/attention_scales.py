@@ -7,20 +7,17 @@ Numbers that a query or key is multiplied or divided by on the way count as well
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import user_location
+from mlcheck.probe.measure.watched_step import watch_step
 from mlcheck.trial.trial import Trial
 
 _EVEN = 1e-3
@@ -61,8 +58,7 @@ class AttentionScales:
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
         watch = _Scores()
-        with watch:
-            trial.train_step(first_batches(trial, 1)[0], 0)
+        watch_step(trial, watch.look)
         if not watch.scales:
             raise NotMeasured("no softmax of a product of queries and keys was seen")
         return cls(tuple(dict.fromkeys(watch.scales)))
@@ -77,50 +73,34 @@ class _Trace:
     width: int = 0
 
 
-class _Scores(TorchFunctionMode):
+class _Scores:
     def __init__(self) -> None:
-        super().__init__()
         self.scales: list[Scale] = []
         self._traces: dict[int, _Trace] = {}
 
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        given = kwargs or {}
-        result = func(*args, **given)
-        with suppress(Exception):  # tensors that stand for others, as within vmap, are not looked at
-            self._look(func, args, given, result)
-        return result
-
-    def _look(self, func: Any, args: tuple[Any, ...], given: dict[str, Any], result: Any) -> None:
-        first, second = args[0] if args else None, args[1] if len(args) > 1 else None
-        if func is F.scaled_dot_product_attention and isinstance(first, Tensor) and isinstance(second, Tensor):
+    def look(self, func: Any, args: tuple[Any, ...], given: dict[str, Any], result: Tensor) -> None:
+        first, second = args[0], args[1] if len(args) > 1 else None
+        if func is F.scaled_dot_product_attention and isinstance(second, Tensor):
             if (scale := given.get("scale")) is not None and not _are_alike(first, second):
                 self.scales.append(Scale(user_location(), first.shape[-1], float(scale)))
-        elif not isinstance(result, Tensor):
-            return
-        elif func in _PRODUCTS and isinstance(first, Tensor) and isinstance(second, Tensor):
+        elif func in _PRODUCTS and isinstance(second, Tensor):
             if result.ndim >= 3 and result.requires_grad and not _are_alike(first, second.transpose(-1, -2)):
                 factor = self._of(first).factor * self._of(second).factor
                 self._traces[id(result)] = _Trace(result, factor, first.shape[-1])
-        elif func in _SOFTMAX and isinstance(first, Tensor) and (trace := self._of(first)).width > 1:
+        elif func in _SOFTMAX and (trace := self._of(first)).width > 1:
             self.scales.append(Scale(user_location(), trace.width, trace.factor))
         elif func in _TIMES or func in _OVER:
             self._scaled(first, second, result, over=func in _OVER)
-        elif func in _PASSING and isinstance(first, Tensor) and id(first) in self._traces:
+        elif func in _PASSING and id(first) in self._traces:
             trace = self._of(first)
             self._traces[id(result)] = _Trace(result, trace.factor, trace.width)
 
     def _of(self, tensor: Tensor) -> _Trace:
         return self._traces.get(id(tensor)) or _Trace(tensor)
 
-    def _scaled(self, first: Any, second: Any, result: Tensor, *, over: bool) -> None:
+    def _scaled(self, first: Tensor, second: Any, result: Tensor, *, over: bool) -> None:
         """A number, or a tensor of one number that is not learned."""
-        if not over and not isinstance(first, Tensor):
-            first, second = second, first
-        if not isinstance(first, Tensor) or not first.requires_grad:
-            return
-        if isinstance(second, Tensor) and (second.requires_grad or second.numel() != 1):
+        if not first.requires_grad or (isinstance(second, Tensor) and (second.requires_grad or second.numel() != 1)):
             return
         number, trace = float(second), self._of(first)
         self._traces[id(result)] = _Trace(result, trace.factor / number if over else trace.factor * number, trace.width)
