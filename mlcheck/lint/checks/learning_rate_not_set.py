@@ -15,18 +15,7 @@ from mlcheck.lint.sites.training.optimizers import OPTIMIZERS
 from mlcheck.lint.sites.training.unheard_options import unheard_rates
 
 LOOKS_AT = "learning rate that is set"
-WORDS = (
-    ".lr",
-    "_lr",
-    "lr ",
-    "--lr",
-    "lrate",
-    "learning_rate",
-    "learning-rate",
-    "defaults[",
-    "dict()[",
-    "params",
-)
+WORDS = (".lr", "_lr", "lr ", "--lr", "lrate", "learning_rate", "learning-rate", "defaults[", "dict()[", "params")
 _NEW_RATE = pattern(r"^(?:(?:new|cur|curr|current|next|updated|decayed)_)?(?:lr|lrate|learning_rate)(?:_new|_t)?$")
 _ASSIGNED = pattern(r"(?:\b|_)(?:lr|lrate|learning_rate)(?:_new|_t)?\s*[*/]?=[^=]")
 _PROGRESS = pattern(r"step|epoch|iter|decay|warm|progress")
