@@ -23,10 +23,12 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, f"{item.nodeid} left another handler"
 
 
-def pytest_collection_finish() -> None:
+@pytest.fixture(scope="module", autouse=True)
+def passed_over() -> None:
     """A million objects of torch, pytest and twelve thousand tests live to the end: a collection need not pass them.
 
-    It would take half a second each time, and every examination of a script collects several times.
+    It would take half a second each time, and every examination of a script collects several times, and looks at all
+    objects. What the files before this one left is no more to be collected either.
     """
     gc.collect()
     gc.freeze()

@@ -104,8 +104,6 @@ def test_what_was_frozen_before_stays_so_and_is_not_new() -> None:
     assert found.all() == [made]
     found.close()
     assert gc.get_freeze_count()
-    gc.freeze()
-    assert found.all() == [made]
     assert gc.is_tracked(there)
 
 

@@ -92,13 +92,13 @@ class Newcomers:
     """Tells what was made since the last `mark`, whoever made it: by constructor, `deepcopy` or `torch.load`.
 
     A hundred thousand objects of torch stay as they are from run to run: they are frozen out of the collector's
-    sight, so that neither a collection nor a look at all objects passes them again.
+    sight, so that neither a collection nor a look at all objects passes them again. Where something was frozen before,
+    it stays so, and what a script freezes is out of sight as well.
     """
 
     def __init__(self) -> None:
-        self._leave_frozen = gc.get_freeze_count() > 0
+        self._frozen_before = gc.get_freeze_count() > 0
         gc.collect()
-        gc.unfreeze()
         self._old, self._before = _Known(_alive()), _Known(())
         gc.freeze()
         self._frozen = gc.get_freeze_count()
@@ -109,13 +109,13 @@ class Newcomers:
         self._before = _Known(_alive())
 
     def all(self) -> list[Any]:
-        if gc.get_freeze_count() > self._frozen:  # the script froze its objects too, as is done before a fork
+        if not self._frozen_before and gc.get_freeze_count() > self._frozen:  # by the script, as before a fork
             gc.unfreeze()
         return [one for one in _alive() if one not in self._before and one not in self._old]
 
     def close(self) -> None:
         """Leave everything to the collector again, unless this process had frozen objects of its own before."""
-        if not self._leave_frozen:
+        if not self._frozen_before:
             gc.unfreeze()
 
 
