@@ -5,9 +5,15 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from mlcheck.trial import isolate
+from tests.warm_children import warm_children
 
 settings.register_profile("mlcheck", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("mlcheck-ci", settings.get_profile("mlcheck"), derandomize=True)
@@ -32,3 +38,18 @@ def passed_over() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_starts() -> Iterator[None]:
+    if sys.platform != "linux":
+        yield
+        return
+    with warm_children():
+        yield
+
+
+@pytest.fixture
+def started_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a test whose child is to be found by its mark, which a forked process does not show."""
+    monkeypatch.setattr(isolate, "subprocess", subprocess)

@@ -279,6 +279,7 @@ def test_a_fault_of_mlcheck_itself_is_not_blamed_on_the_program(
     assert others_are_skipped(report)
 
 
+@pytest.mark.usefixtures("started_anew")
 def test_a_probe_that_takes_too_much_memory_is_stopped_and_the_others_go_on(tmp_path: Path) -> None:
     taking = "steps[0] > 30 and (steps.append(bytearray(2_000_000_000)), __import__('time').sleep(60))"
     rules = ("cannot-overfit-one-batch", "missing-zero-grad", "dead-units")
