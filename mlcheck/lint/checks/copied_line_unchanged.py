@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import File
-from mlcheck.lint.sites.copying.doubled import mixed_with_itself, one_wave_twice, same_loss_twice
+from mlcheck.lint.sites.copying.doubled import both_of_one, mixed_with_itself, one_wave_twice, same_loss_twice
 from mlcheck.lint.sites.copying.left_makers import left_makers
 from mlcheck.lint.sites.copying.left_targets import left_targets
 from mlcheck.lint.sites.copying.mirrored import mirrored_lines
@@ -64,6 +64,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                     file.place(pair.copy, lines.context).location,
                     help=f"call `{pair.meant}` here",
                     related=(file.place(pair.first, lines.context).location,),
+                )
+            for line, read, left in both_of_one(lines):
+                yield Finding(
+                    f"Both are made of `{read}` here, and nothing reads what `{left}` was",
+                    file.place(line, lines.context).location,
+                    help=f"make the one of `{left}`",
                 )
             if any(word in lines.text for word in ("1 - ", "1-", "1. - ", "1.0 - ")):
                 for node, name in mixed_with_itself(lines):

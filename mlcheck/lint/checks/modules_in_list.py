@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_attribute, is_name, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Context, File, Function, Sites
+from mlcheck.lint.sites.heirs import heirs
 from mlcheck.lint.sites.layers.by_hand import is_handed_out, is_handled, is_strung_together
 from mlcheck.lint.sites.layers.holders import hidden_in_objects
 from mlcheck.lint.sites.layers.modules import (
@@ -21,7 +22,7 @@ from mlcheck.lint.sites.layers.modules import (
 )
 from mlcheck.lint.sites.layers.registering import READS, is_registered, registered_over
 from mlcheck.lint.sites.layers.variadic import keeps_arguments
-from mlcheck.lint.sites.origins import returns
+from mlcheck.lint.sites.origins import given, returns
 
 LOOKS_AT = "module class"
 _REGISTERS = re.compile(
@@ -68,12 +69,13 @@ def _in_object(sites: Sites, cls: Class, name: str) -> Iterator[Finding]:
 
 def _is_reached(sites: Sites, cls: Class, name: str) -> bool:
     """Whether the layers may be registered, trained or moved in another way."""
-    text = text_of(cls)
-    if _REGISTERS.search(text) or f"del self.{name}\n" in text:
-        return True
-    if is_registered(cls, name) or is_strung_together(cls, name):
-        return True
-    return is_handled(sites, name) or is_handed_out(cls, name)
+    for kin in sites.once(heirs).get(cls, [cls]):
+        text = text_of(kin)
+        if _REGISTERS.search(text) or f"del self.{name}\n" in text:
+            return True
+        if is_registered(kin, name) or is_strung_together(kin, name) or is_handed_out(kin, name):
+            return True
+    return is_handled(sites, name)
 
 
 def _is_dict(cls: Class, assigned: AttributeSet) -> bool:
@@ -195,6 +197,10 @@ def _is_hidden_layer(cls: Class, function: Function, element: ast.expr, context:
         return holds_parameters(function.file, element, context)
     if not isinstance(element, ast.Name):
         return False
+    if element.id in function.parameters and element.id != function.receiver:
+        handed = list(given(cls.file.sites, function, element.id))
+        if handed and all(isinstance(o.node, ast.Call) and holds_parameters(*o[:3]) for o in handed):
+            return not _handed_on(element.id, function.node, containers_only=True)
     kept = any(is_name(assigned.value, element.id) for values in cls.attributes.values() for _, assigned in values)
     if kept or _handed_on(element.id, function.node, containers_only=True) or _is_listed_twice(element.id, function):
         return False

@@ -30,6 +30,7 @@ _KEPT_STILL = (
     "random",
     "self.training",
 )
+_PUTS = ("append", "extend", "update", "add", "setdefault", "insert")
 _NOT_TRAINED = ("target", "teacher", "ema", "momentum", "frozen", "fixed", "old")
 
 
@@ -161,25 +162,41 @@ def _inside_modules(facts: Facts) -> Iterator[Finding]:
                 continue
             if not is_layer(sets[0][1].value) and not is_new_module(cls, sets[0][1]):
                 continue
-            found = [method for method in cls.methods.values() if f".{name}(" in method.text]
-            if len(found) != 1:
-                continue
-            helpers = {f"self.{m.name}": (m, c) for m in cls.methods.values() if (c := cuts_argument(m)) is not None}
-            cutting = frozenset(helpers)
-            made = _assignments(found[0].node, name)
-            cuts = {line: cut_of(found[0].node, line, cutting, f"self.{name}") for line in made}
-            if cuts and all(cuts.values()) and _is_named(facts, cls, name, len(cuts) + 1):
-                statement = next(iter(cuts))
-                at = cuts[statement]
-                if isinstance(at, ast.Attribute) and at.attr == "data" and "pack_" in found[0].text:
-                    continue  # of a `PackedSequence` they are the rows, with their graph
-                method, cut = helpers.get(ast.unparse(at.func) if isinstance(at, ast.Call) else "", (found[0], at))
+            if (lost := _cut_behind(facts, cls, name, sets=1)) is not None:
+                method, cut = lost
                 yield Finding(
                     f"The graph is cut behind `self.{name}`: its parameters never get a gradient",
                     method.place(cut).location,
                     help=f"take out the cut; or freeze `{name}` openly with `requires_grad_(False)`",
                     related=(forward.place(sets[0][1].target).location,),
                 )
+
+
+def _cut_behind(facts: Facts, cls: Class, name: str, sets: int, depth: int = 3) -> tuple[Function, ast.AST] | None:
+    """The cut behind all calls of `self.name`: where they stand, or behind the calls of the method they stand in."""
+    found = [method for method in cls.methods.values() if f".{name}(" in method.text]
+    if len(found) != 1:
+        return None
+    helpers = {f"self.{m.name}": (m, c) for m in cls.methods.values() if (c := cuts_argument(m)) is not None}
+    made = list(_assignments(found[0].node, name))
+    cuts = [cut_of(found[0].node, line, frozenset(helpers), f"self.{name}") for line in made]
+    if not made or not _is_named(facts, cls, name, len(made) + sets):
+        return None
+    at = cuts[0]
+    if at is None or not all(cuts):
+        return _cut_behind(facts, cls, found[0].name, 0, depth - 1) if depth and _only_answers(found[0]) else None
+    if isinstance(at, ast.Attribute) and at.attr == "data" and "pack_" in found[0].text:
+        return None  # of a `PackedSequence` they are the rows, with their graph
+    return helpers.get(ast.unparse(at.func) if isinstance(at, ast.Call) else "", (found[0], at))
+
+
+def _only_answers(method: Function) -> bool:
+    """Whether what a method computes leaves it by its `return` alone."""
+    if method.name == "forward" or method.node.decorator_list or any(isinstance(n, ast.Yield) for n in method.nodes):
+        return False
+    kept = (n for n in method.nodes if isinstance(n, ast.Attribute | ast.Subscript) and isinstance(n.ctx, ast.Store))
+    put = (n for n in method.all(ast.Call) if isinstance(n.func, ast.Attribute) and n.func.attr in _PUTS)
+    return not any(kept) and not any(put)
 
 
 def _under_no_grad(facts: Facts) -> Iterator[Finding]:

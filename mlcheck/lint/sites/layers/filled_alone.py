@@ -88,5 +88,9 @@ def _model(call: Call) -> Class | None:
     arg = call.node.args[0] if len(call.node.args) == 1 and not call.node.keywords else None
     if not isinstance(arg, ast.Name | ast.Attribute):
         return None
-    made = class_of_object(call.file, arg, call.context, _DEPTH)
+    method = call.file.method_around(call.context)
+    if method is not None and is_name(arg, method.receiver):
+        made = method.cls
+    else:
+        made = class_of_object(call.file, arg, call.context, _DEPTH)
     return made if made is not None and made.libraries == {MODULE} and made.attributes else None
