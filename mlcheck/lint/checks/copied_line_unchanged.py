@@ -65,11 +65,11 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"call `{pair.meant}` here",
                     related=(file.place(pair.first, lines.context).location,),
                 )
-            for line, read, left in both_of_one(lines):
+            for line, read, lost in both_of_one(lines):
                 yield Finding(
-                    f"Both are made of `{read}` here, and nothing reads what `{left}` was",
+                    f"Both are made of `{read}` here, and nothing reads what `{lost}` was",
                     file.place(line, lines.context).location,
-                    help=f"make the one of `{left}`",
+                    help=f"make the one of `{lost}`",
                 )
             if any(word in lines.text for word in ("1 - ", "1-", "1. - ", "1.0 - ")):
                 for node, name in mixed_with_itself(lines):
