@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import before_methods, is_name, loads, walk
+from mlcheck.lint.nodes import before_methods, is_name, is_none, last_name, loads, walk
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
@@ -75,18 +75,21 @@ def _handed_on(file: File, loop: ast.For | ast.AsyncFor, context: Context) -> It
     for line in lines:
         match line:
             case ast.Assign(
-                targets=[ast.Tuple(elts=[_, ast.Name(id=name)])], value=ast.Call(args=[_, ast.Name(id=given)]) as call
-            ) if name == given and is_stateful(file, call, context):
-                cuts = [other for other in lines if other is not line and _cuts(file, other, name, context)]
-                known = {node for each in (line, *cuts) for node in walk(each)}
+                targets=[ast.Tuple(elts=[_, ast.Name(id=name)])], value=ast.Call(args=[_, given]) as call
+            ) if _is_cut(file, given, name, context) and is_stateful(file, call, context):
+                cuts = (each for each in lines if is_name(each.targets[0], name))
+                cuts = (each for each in cuts if _is_cut(file, each.value, name, context))
+                asked = (node for node in walk(loop) if isinstance(node, ast.Compare) and is_none(node.comparators[0]))
+                known = {node for each in (line, *cuts, *asked) for node in walk(each)}
                 if not any(node not in known for node in walk(loop) if is_name(node, name)):
                     yield line, name
 
 
-def _cuts(file: File, line: ast.Assign, name: str, context: Context) -> bool:
-    """`h = h.detach()`, `h = tuple(part.detach() for part in h)`, `h = repackage(h)`."""
-    if not is_name(line.targets[0], name) or not loads(line.value, name):
-        return False
-    named = file.resolve(line.value.func, context) if isinstance(line.value, ast.Call) else None
-    read = named.text if isinstance(named, Function) else ast.unparse(line.value)
-    return ("detach" in read or ".data" in read) and "zero" not in read
+def _is_cut(file: File, node: ast.expr, name: str, context: Context) -> bool:
+    """`h`, `h.detach()`, `tuple(part.detach() for part in h)`, `repackage(h)`: the same numbers, with or without graph."""
+    if is_name(node, name):
+        return True
+    named = file.resolve(node.func, context) if isinstance(node, ast.Call) else None
+    read = walk(named.node) if isinstance(named, Function) else walk(node)
+    changed = any(isinstance(part, ast.BinOp | ast.AugAssign) or "zero" in last_name(part) for part in read)
+    return loads(node, name) and not changed and any(last_name(part) in ("detach", "detach_", "data") for part in read)

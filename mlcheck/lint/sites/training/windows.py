@@ -15,7 +15,7 @@ from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
-_STEPS = pattern(r"\.step\(|zero_grad|backward")
+_STEPS_OR_LEAVES = pattern(r"\.step\(|zero_grad|backward|\b(?:continue|break|return)\b")
 _CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
 
 
@@ -98,7 +98,11 @@ def stepped_in_each_turn(sites: Sites) -> Iterator[tuple[Call, ast.If]]:
                 continue
             for line in getattr(loop.node, "body", []):
                 number = _counted_by(line.test) if isinstance(line, ast.If) else ""
-                if number and _loss_divided_by(file, loop, number) and not _STEPS.search(file.module.text_of(line)):
+                if (
+                    number
+                    and _loss_divided_by(file, loop, number)
+                    and not _STEPS_OR_LEAVES.search(file.module.text_of(line))
+                ):
                     yield step, line
 
 
@@ -115,8 +119,8 @@ def _counted_by(test: ast.expr) -> str:
 
 
 def _loss_divided_by(file: File, loop: Context, number: str) -> bool:
-    """Whether the loop runs a backward pass through a loss that it divides by that."""
-    for loss in (call.owner for call in file.calls("backward") if loop in call.loops):
+    """Whether each turn of the loop runs a backward pass through a loss that it divides by that."""
+    for loss in (call.owner for call in file.calls("backward") if _runs_each_turn(call, loop)):
         if loss is not None and _divides_by(loss, number):
             return True
         for line in walk(loop.node) if isinstance(loss, ast.Name) else ():
