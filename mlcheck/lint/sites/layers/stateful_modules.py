@@ -86,7 +86,7 @@ def _handed_on(file: File, loop: ast.For | ast.AsyncFor, context: Context) -> It
 
 
 def _is_cut(file: File, node: ast.expr, name: str, context: Context) -> bool:
-    """`h`, `h.detach()`, `tuple(part.detach() for part in h)`, `repackage(h)`: the same numbers, with or without graph."""
+    """`h`, `h.detach()`, `tuple(part.detach() for part in h)`, `repackage(h)`: the numbers as they are."""
     if is_name(node, name):
         return True
     named = file.resolve(node.func, context) if isinstance(node, ast.Call) else None
