@@ -9,7 +9,6 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, is_name, loads, walk
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.latest import latest, source
-from mlcheck.lint.sites.layers.filled_scores import filled_weights
 from mlcheck.lint.sites.origins import callers, returns
 
 LOOKS_AT = "masked score"
@@ -26,13 +25,6 @@ _MASK = pattern(r"(?:^|_)(?:mask|pad|padding|valid)$|^mask(?:_|$)")
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _multiplied(facts)
-    for filled, softmax_place in filled_weights(facts.sites):
-        yield Finding(
-            "The softmax has been taken already: its weights become minus infinity here, and the result with them",
-            filled.place.location,
-            help="fill the scores, before the softmax",
-            related=(softmax_place.location,),
-        )
     for file in facts.sites.mentioning(["masked_fill"]):
         softmaxes = file.calls(_SOFTMAX)
         for call in file.calls("masked_fill", "masked_fill_") if "torch" in file.text else ():

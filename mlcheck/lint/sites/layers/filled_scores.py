@@ -14,7 +14,6 @@ from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.instances import calls_of_instances
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.mask_meanings import TAKES_PART, true_for
-from mlcheck.lint.sites.layers.softmax_layers import softmax_layer_calls
 from mlcheck.lint.sites.model import OPEN, Call
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
@@ -25,7 +24,6 @@ _INFINITE = pattern(
 _SCORES = pattern(r"scores?$|attn|atten|energy|^att$|^dots?$|^sim$|weights?$|logits?$")
 _PRODUCT = pattern(r" @ |matmul\(|bmm\(|einsum\(")
 _BACKWARD = pattern(r"revers|right_to_left|r2l|bidirect|backward(?!\()|(?:^|_)bw(?:_|$)", re.IGNORECASE | re.MULTILINE)
-_PICKS = pattern(r"arg(?:max|sort)|topk|multinomial|\.max\(|\.sort\(")
 _LOW = -1000
 _NAMES = ("masked_fill", "masked_fill_", "where")
 
@@ -54,26 +52,6 @@ def hidden_by_fill(sites: Sites) -> Iterator[Hidden]:
             if not _SCORES.search(last_name(filled).lower()):
                 continue
             yield from _hidden(call.place, call, mask, when_true)
-
-
-def filled_weights(sites: Sites) -> Iterator[tuple[Call, Place]]:
-    """Where the weights that a softmax gave are filled with minus infinity, and what they weigh becomes that too.
-
-    Not where one of them is picked: `probabilities.masked_fill(taken, -inf).argmax()`.
-    """
-    for file in sites.mentioning(["softmax", "Softmax"]):
-        layers = list(softmax_layer_calls(file)) if file.calls("masked_fill", "masked_fill_") else []
-        softmaxes = [*file.calls("softmax"), *layers]
-        for call in file.calls("masked_fill", "masked_fill_"):
-            mask, filled, _ = _mask(call)
-            text = call.function.text if call.function is not None else ""
-            if mask is None or filled is None or not _PRODUCT.search(text) or _PICKS.search(text):
-                continue
-            given = source(file, filled, call.context)[0]
-            made = next((each for each in softmaxes if each.node is given), None)
-            beside = (each for each in softmaxes if each.function is call.function)
-            if made is not None and not any(each.node.lineno > call.node.lineno for each in beside):
-                yield call, made.place
 
 
 def _hidden(place: Place, near: Call, mask: ast.expr, when_true: bool) -> Iterator[Hidden]:
