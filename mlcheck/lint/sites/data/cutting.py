@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from mlcheck.lint.nodes import before_methods, dotted, last_name, walk
 from mlcheck.lint.sites.blocks import straight
-from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.guards import conditions, own_attribute
 from mlcheck.lint.sites.model import Call, Class, Function
+from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.values import split_of_name
 
@@ -39,14 +40,29 @@ def _scopes_behind(call: Call, made: ast.stmt, target: ast.expr) -> Iterator[ast
 
 
 def runs_after(cls: Class, first: Function, then: Function) -> bool:
-    """Whether a method of the object calls one and further down the other; the constructor is always the first."""
+    """Whether one is called and further down the other, of an object or by its methods; its constructor comes first."""
+    if first.name == "__init__":
+        return then is not first
     for method in cls.methods.values():
         lines = [node for line in straight(method.node.body) if not isinstance(line, ast.If) for node in walk(line)]
         called = [(own_attribute(node.func, method), node.lineno) for node in lines if isinstance(node, ast.Call)]
         begun = min((line for name, line in called if name == first.name), default=None)
         if begun is not None and any(name == then.name and line > begun for name, line in called):
             return True
-    return first.name == "__init__" and then is not first
+    begins = [call for call in callers(cls.file.sites, first) if not conditions(call.context)]
+    return any(
+        one.function is other.function
+        and one.file is other.file
+        and _object(one) == _object(other) != ""
+        and one.node.lineno < other.node.lineno
+        for one in begins
+        for other in callers(cls.file.sites, then)
+    )
+
+
+def _object(call: Call) -> str:
+    """`data` of `data.split()`."""
+    return dotted(call.owner) if call.owner is not None else ""
 
 
 def _cut_in_two(scope: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | None:
