@@ -114,7 +114,7 @@ def last_alone(loop: LoopSite) -> ast.expr | None:
     }
     for statement in loop.after:
         given = statement.value if isinstance(statement, ast.Return) else None
-        told: list[ast.expr] = given.elts if isinstance(given, ast.Tuple) else [given] if given is not None else []
+        told = given.values if isinstance(given, ast.Dict) else getattr(given, "elts", [given])
         for node in told:
             bare = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else node
             if not isinstance(bare, ast.Name) or bare.id not in made or (node is bare and not _LOSS.search(bare.id)):
