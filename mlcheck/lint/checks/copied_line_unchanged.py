@@ -57,19 +57,13 @@ def check(facts: Facts) -> Iterator[Finding]:
                     file.place(node, lines.context).location,
                     help=f"compute the second from `{unread}`",
                 )
-            yield from _same_losses(lines)
+            yield from (*_same_losses(lines), *_lost_parts(lines))
             for pair in mirrored_lines(lines):
                 yield Finding(
                     f"This is line {pair.first.lineno} with both sides exchanged in all names but `{pair.called}`",
                     file.place(pair.copy, lines.context).location,
                     help=f"call `{pair.meant}` here",
                     related=(file.place(pair.first, lines.context).location,),
-                )
-            for line, read, lost in both_of_one(lines):
-                yield Finding(
-                    f"Both are made of `{read}` here, and nothing reads what `{lost}` was",
-                    file.place(line, lines.context).location,
-                    help=f"make the one of `{lost}`",
                 )
             if any(word in lines.text for word in ("1 - ", "1-", "1. - ", "1.0 - ")):
                 for node, name in mixed_with_itself(lines):
@@ -96,6 +90,15 @@ def _same_losses(lines: Lines) -> Iterator[Finding]:
             lines.file.place(node, lines.context).location,
             help="compute one of them from what it was meant for",
             related=tuple(lines.file.place(each, lines.context).location for each in (one, other)),
+        )
+
+
+def _lost_parts(lines: Lines) -> Iterator[Finding]:
+    for line, read, lost in both_of_one(lines):
+        yield Finding(
+            f"Both are made of `{read}` here, and nothing reads what `{lost}` was",
+            lines.file.place(line, lines.context).location,
+            help=f"make the one of `{lost}`",
         )
 
 

@@ -1,7 +1,6 @@
 """parameter-without-gradient: a module of the optimizer whose results reach the loss only past a cut."""
 
 import ast
-import re
 from collections.abc import Collection, Hashable, Iterator
 
 from mlcheck.core.finding import Finding, first_of_each_line
@@ -11,9 +10,8 @@ from mlcheck.lint.sites import Class, Function
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.estimators import cut_whole
 from mlcheck.lint.sites.layers.fresh_layers import is_layer, is_new_module, says_frozen
-from mlcheck.lint.sites.layers.modules import text_of
-from mlcheck.lint.sites.layers.named_elsewhere import is_named_elsewhere
-from mlcheck.lint.sites.training.detaching import CUTS, cut_of, cuts_argument
+from mlcheck.lint.sites.training.cut_layers import cut_behind, is_named
+from mlcheck.lint.sites.training.detaching import CUTS
 from mlcheck.lint.sites.training.under_no_grad import kept_from_gradients
 from mlcheck.lint.values import Object
 
@@ -30,7 +28,6 @@ _KEPT_STILL = (
     "random",
     "self.training",
 )
-_PUTS = ("append", "extend", "update", "add", "setdefault", "insert")
 _NOT_TRAINED = ("target", "teacher", "ema", "momentum", "frozen", "fixed", "old")
 
 
@@ -162,7 +159,7 @@ def _inside_modules(facts: Facts) -> Iterator[Finding]:
                 continue
             if not is_layer(sets[0][1].value) and not is_new_module(cls, sets[0][1]):
                 continue
-            if (lost := _cut_behind(facts, cls, name, sets=1)) is not None:
+            if (lost := cut_behind(facts.sites, cls, name, sets=1)) is not None:
                 method, cut = lost
                 yield Finding(
                     f"The graph is cut behind `self.{name}`: its parameters never get a gradient",
@@ -170,33 +167,6 @@ def _inside_modules(facts: Facts) -> Iterator[Finding]:
                     help=f"take out the cut; or freeze `{name}` openly with `requires_grad_(False)`",
                     related=(forward.place(sets[0][1].target).location,),
                 )
-
-
-def _cut_behind(facts: Facts, cls: Class, name: str, sets: int, depth: int = 3) -> tuple[Function, ast.AST] | None:
-    """The cut behind all calls of `self.name`: where they stand, or behind the calls of the method they stand in."""
-    found = [method for method in cls.methods.values() if f".{name}(" in method.text]
-    if len(found) != 1:
-        return None
-    helpers = {f"self.{m.name}": (m, c) for m in cls.methods.values() if (c := cuts_argument(m)) is not None}
-    made = list(_assignments(found[0].node, name))
-    cuts = [cut_of(found[0].node, line, frozenset(helpers), f"self.{name}") for line in made]
-    if not made or not _is_named(facts, cls, name, len(made) + sets):
-        return None
-    at = cuts[0]
-    if at is None or not all(cuts):
-        return _cut_behind(facts, cls, found[0].name, 0, depth - 1) if depth and _only_answers(found[0]) else None
-    if isinstance(at, ast.Attribute) and at.attr == "data" and "pack_" in found[0].text:
-        return None  # of a `PackedSequence` they are the rows, with their graph
-    return helpers.get(ast.unparse(at.func) if isinstance(at, ast.Call) else "", (found[0], at))
-
-
-def _only_answers(method: Function) -> bool:
-    """Whether what a method computes leaves it by its `return` alone."""
-    if method.name == "forward" or method.node.decorator_list or any(isinstance(n, ast.Yield) for n in method.nodes):
-        return False
-    kept = (n for n in method.nodes if isinstance(n, ast.Attribute | ast.Subscript) and isinstance(n.ctx, ast.Store))
-    put = (n for n in method.all(ast.Call) if isinstance(n.func, ast.Attribute) and n.func.attr in _PUTS)
-    return not any(kept) and not any(put)
 
 
 def _under_no_grad(facts: Facts) -> Iterator[Finding]:
@@ -218,7 +188,7 @@ def _under_no_grad(facts: Facts) -> Iterator[Finding]:
                     len(sets) != 1
                     or not is_layer(sets[0][1].value)
                     or len(found) != 1
-                    or not _is_named(facts, cls, name, 2)
+                    or not is_named(facts.sites, cls, name, 2)
                 ):
                     continue
                 if not any(word in name for word in _NOT_TRAINED):
@@ -239,7 +209,12 @@ def _under_decorator(facts: Facts, cls: Class, forward: Function) -> Iterator[Fi
             continue
         for name, sets in cls.attributes.items():
             found = [node for node in method.nodes if is_attribute(node, "self", name)]
-            if len(sets) == 1 and is_layer(sets[0][1].value) and len(found) == 1 and _is_named(facts, cls, name, 2):
+            if (
+                len(sets) == 1
+                and is_layer(sets[0][1].value)
+                and len(found) == 1
+                and is_named(facts.sites, cls, name, 2)
+            ):
                 yield Finding(
                     f"`self.{name}` runs without gradients: the optimizer holds weights that never get one",
                     method.place(off[0]).location,
@@ -255,19 +230,6 @@ def _classes(owners: Collection[Hashable], facts: Facts) -> Iterator[ast.AST]:
         module = forward.module
         if isinstance(module, Object) and module.cls is not None and module.id in owners:
             yield from (base.node for base in module.cls.mro)
-
-
-def _assignments(function: ast.AST, name: str) -> Iterator[ast.Assign | ast.Return]:
-    """Statements of the function that call `self.name`."""
-    for node in walk(function):
-        if isinstance(node, ast.Assign | ast.Return) and f"self.{name}(" in ast.unparse(node):
-            yield node
-
-
-def _is_named(facts: Facts, cls: Class, name: str, times: int) -> bool:
-    """Whether the class names its attribute so often, and nothing else does."""
-    word = re.compile(rf"\.{re.escape(name)}\b")
-    return len(word.findall(text_of(cls))) == times and not is_named_elsewhere(facts.sites, cls, name)
 
 
 def _is_meant(forward: Forward) -> bool:
