@@ -58,7 +58,7 @@ def _hands_on(cls: object) -> bool:
 def carried_over_shuffled(sites: Sites) -> Iterator[Carried]:
     """`y, h = model(x, h)` for each batch of a loader that draws them at random, where `h` never begins anew."""
     for file in sites.mentioning([".backward("]):
-        for loop in {call.loops[0] for call in file.calls("backward") if call.loops}:
+        for loop in dict.fromkeys(call.loops[0] for call in file.calls("backward") if call.loops):
             if not isinstance(loop.node, ast.For | ast.AsyncFor):
                 continue
             made = origins(file, loop.node.iter, loop)
