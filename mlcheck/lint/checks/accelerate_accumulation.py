@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import OPEN, UNKNOWN, Call, File
 from mlcheck.lint.sites.guards import conditions
 
@@ -42,7 +42,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="run the step under `with accelerator.accumulate(model):`",
             )
     for file in {call.file.path: call.file for call in divided}.values():
-        yield from _divided_twice(file)
+        given = [call.argument(_STEPS, None) for call in divided if call.file is file]
+        yield from _divided_twice(file, {ast.unparse(each) for each in given if each is not None})
         yield from _cleared_first(file)
 
 
@@ -124,7 +125,7 @@ def _is_told(call: Call) -> bool:
     return number is UNKNOWN or number not in (None, 0, 1)
 
 
-def _divided_twice(file: File) -> Iterator[Finding]:
+def _divided_twice(file: File, steps: set[str]) -> Iterator[Finding]:
     """`loss / steps` in the body of `with accelerator.accumulate(model):`, before `accelerator.backward(loss)`."""
     for call in file.calls("backward"):
         func = call.node.func
@@ -137,7 +138,7 @@ def _divided_twice(file: File) -> Iterator[Finding]:
         block = next(
             (o.node for o in call.context.outwards() if isinstance(o.node, ast.With) and _accumulates(o.node)), None
         )
-        division = _division(call.node.args[0], block) if block is not None else None
+        division = _division(call.node.args[0], block, steps) if block is not None else None
         if division is not None:
             yield Finding(
                 f"The loss is divided by `{_STEPS}` here, and once more by `accelerator.backward`",
@@ -151,20 +152,24 @@ def _accumulates(block: ast.With) -> bool:
     return any(".accumulate(" in ast.unparse(item.context_expr) for item in block.items)
 
 
-def _division(loss: ast.expr, block: ast.With) -> ast.AST | None:
+def _division(loss: ast.expr, block: ast.With, steps: set[str]) -> ast.AST | None:
     """The division of what goes into backward, there or in an assignment to its name."""
-    if _divides(loss):
+    if isinstance(loss, ast.BinOp) and _divides(loss.op, loss.right, steps):
         return loss
-    for line in block.body:
-        for node in walk(line):
-            if isinstance(node, ast.Assign) and isinstance(loss, ast.Name) and _divides(node.value):
-                if ast.unparse(node.targets[0]) == loss.id:
-                    return node
-            if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div) and isinstance(loss, ast.Name):
-                if ast.unparse(node.target) == loss.id and ast.unparse(node.value).endswith(_STEPS):
-                    return node
+    for node in (node for line in block.body for node in walk(line) if isinstance(loss, ast.Name)):
+        match node:
+            case ast.Assign(targets=[target], value=ast.BinOp(op=op, right=number)):
+                pass
+            case ast.AugAssign(target=target, op=op, value=number):
+                pass
+            case _:
+                continue
+        if isinstance(loss, ast.Name) and is_name(target, loss.id) and _divides(op, number, steps):
+            return node
     return None
 
 
-def _divides(node: ast.expr) -> bool:
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and ast.unparse(node.right).endswith(_STEPS)
+def _divides(op: ast.operator, number: ast.expr, steps: set[str]) -> bool:
+    """`... / steps`, by the word of the library or as the Accelerator was told it."""
+    written = ast.unparse(number)
+    return isinstance(op, ast.Div) and (written in steps or written.endswith(_STEPS))

@@ -10,6 +10,7 @@ from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import UNKNOWN, Call
 from mlcheck.lint.sites.asking import Asked, asked_by
 from mlcheck.lint.sites.branches import Branch, branches_of
+from mlcheck.lint.sites.training.windows import stepped_in_each_turn
 
 LOOKS_AT = "step behind a test"
 WORDS = (".step(",)
@@ -25,6 +26,14 @@ class _Count(NamedTuple):
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
+    for step, counted in stepped_in_each_turn(facts.sites):
+        yield Finding(
+            f"The optimizer steps after every batch, and not where `{ast.unparse(counted.test)}`: the loss is divided, "
+            "and nothing is accumulated",
+            step.place.location,
+            help="step and clear the gradients under that test",
+            related=(step.file.place(counted, step.context).location,),
+        )
     for file in facts.sites.mentioning([".step("]):
         for call in file.calls("step") if "backward(" in file.text else ():
             facts.sites.seen[LOOKS_AT] += 1

@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import dotted, walk
 from mlcheck.lint.sites import Call, File, Sites
-from mlcheck.lint.sites.data.cutting import cut_in_two, kept_rows
+from mlcheck.lint.sites.data.cutting import cut_behind
 from mlcheck.lint.sites.data.learning import averaged
 from mlcheck.lint.sites.data.lineage import lineage
 from mlcheck.lint.sites.data.row_cuts import cuts_of_rows
@@ -59,9 +59,7 @@ def _cut_later(sites: Sites) -> Iterator[Finding]:
                     continue
                 if not _is_scaled_by(file, made.value, call):
                     continue
-                rows = kept_rows(whole, made, dotted(target))
-                cut = next(filter(None, (cut_in_two(whole, *kept) for kept in rows)), None)
-                if cut is not None:
+                if (cut := cut_behind(call, made, target)) is not None:
                     yield Finding(
                         "Mean and standard deviation are computed on all data, before the split",
                         file.place(made, call.context).location,

@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import File
-from mlcheck.lint.sites.copying.doubled import mixed_with_itself, one_wave_twice, same_loss_twice
+from mlcheck.lint.sites.copying.doubled import both_of_one, mixed_with_itself, one_wave_twice, same_loss_twice
 from mlcheck.lint.sites.copying.left_makers import left_makers
 from mlcheck.lint.sites.copying.left_targets import left_targets
 from mlcheck.lint.sites.copying.mirrored import mirrored_lines
@@ -57,7 +57,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     file.place(node, lines.context).location,
                     help=f"compute the second from `{unread}`",
                 )
-            yield from _same_losses(lines)
+            yield from (*_same_losses(lines), *_lost_parts(lines))
             for pair in mirrored_lines(lines):
                 yield Finding(
                     f"This is line {pair.first.lineno} with both sides exchanged in all names but `{pair.called}`",
@@ -90,6 +90,15 @@ def _same_losses(lines: Lines) -> Iterator[Finding]:
             lines.file.place(node, lines.context).location,
             help="compute one of them from what it was meant for",
             related=tuple(lines.file.place(each, lines.context).location for each in (one, other)),
+        )
+
+
+def _lost_parts(lines: Lines) -> Iterator[Finding]:
+    for line, read, lost in both_of_one(lines):
+        yield Finding(
+            f"Both are made of `{read}` here, and nothing reads what `{lost}` was",
+            lines.file.place(line, lines.context).location,
+            help=f"make the one of `{lost}`",
         )
 
 

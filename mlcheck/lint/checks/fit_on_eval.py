@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, dotted, is_name, last_name, loads, walk
 from mlcheck.lint.sites import Call, Class, Sites
-from mlcheck.lint.sites.data.cutting import cut_in_two, kept_rows
+from mlcheck.lint.sites.data.cutting import cut_behind
 from mlcheck.lint.sites.data.encoded_in_helper import encoded_in_helpers
 from mlcheck.lint.sites.data.fitted_in_helper import fitted_in_helpers
 from mlcheck.lint.sites.data.fitted_whole import split_of_fitted
@@ -130,7 +130,7 @@ def _cut_later(fit: Call) -> ast.Subscript | None:
     target = _table(made.targets[0]) if made is not None else None
     if made is None or target is None or not dotted(target):
         return None
-    return next(filter(None, (cut_in_two(whole, *kept) for kept in kept_rows(whole, made, dotted(target)))), None)
+    return cut_behind(fit, made, target)
 
 
 def _table(target: ast.expr) -> ast.expr:

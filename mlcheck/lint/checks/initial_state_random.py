@@ -9,6 +9,7 @@ from mlcheck.lint.nodes import before_methods, last_name
 from mlcheck.lint.sites import Call, Class, Context, File
 from mlcheck.lint.sites.guards import asks_mode, own_attribute
 from mlcheck.lint.sites.layers.modules import module_classes
+from mlcheck.lint.sites.layers.stateful_modules import carried_over_shuffled
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "recurrent layer"
@@ -28,6 +29,14 @@ _DRAWS = ("torch.randn", "torch.rand", "torch.normal")
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
+    for carried in carried_over_shuffled(facts.sites):
+        yield Finding(
+            f"`{carried.name}` is what the samples of the batch before left, and this batch is drawn at random: "
+            "its samples go on from others",
+            carried.place.location,
+            help=f"begin each batch anew, without `{carried.name}`; or read long sequences in order, unshuffled",
+            related=(carried.loader.location,),
+        )
     for cls in facts.sites.once(module_classes):
         for call in _calls_of_layers(cls):
             facts.sites.seen[LOOKS_AT] += 1

@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_attribute, is_name, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Context, File, Function, Sites
+from mlcheck.lint.sites.heirs import heirs
 from mlcheck.lint.sites.layers.by_hand import is_handed_out, is_handled, is_strung_together
 from mlcheck.lint.sites.layers.holders import hidden_in_objects
 from mlcheck.lint.sites.layers.modules import (
@@ -20,8 +21,9 @@ from mlcheck.lint.sites.layers.modules import (
     with_mixins,
 )
 from mlcheck.lint.sites.layers.registering import READS, is_registered, registered_over
+from mlcheck.lint.sites.layers.surely_modules import is_checked
 from mlcheck.lint.sites.layers.variadic import keeps_arguments
-from mlcheck.lint.sites.origins import returns
+from mlcheck.lint.sites.origins import given, returns
 
 LOOKS_AT = "module class"
 _REGISTERS = re.compile(
@@ -68,12 +70,13 @@ def _in_object(sites: Sites, cls: Class, name: str) -> Iterator[Finding]:
 
 def _is_reached(sites: Sites, cls: Class, name: str) -> bool:
     """Whether the layers may be registered, trained or moved in another way."""
-    text = text_of(cls)
-    if _REGISTERS.search(text) or f"del self.{name}\n" in text:
-        return True
-    if is_registered(cls, name) or is_strung_together(cls, name):
-        return True
-    return is_handled(sites, name) or is_handed_out(cls, name)
+    for kin in sites.once(heirs).get(cls, [cls]):
+        text = text_of(kin)
+        if _REGISTERS.search(text) or f"del self.{name}\n" in text:
+            return True
+        if is_registered(kin, name) or is_strung_together(kin, name) or is_handed_out(kin, name):
+            return True
+    return is_handled(sites, name)
 
 
 def _is_dict(cls: Class, assigned: AttributeSet) -> bool:
@@ -129,9 +132,9 @@ def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) ->
 
 def _of_lists(file: File, value: ast.expr, context: Context) -> bool:
     """`defaultdict(list)`."""
-    if not isinstance(value, ast.Call) or file.resolve(value.func, context) != "collections.defaultdict":
-        return False
-    return len(value.args) == 1 and file.resolve(value.args[0], context) == "builtins.list"
+    made = isinstance(value, ast.Call) and file.resolve(value.func, context) == "collections.defaultdict"
+    args = value.args if isinstance(value, ast.Call) and made else []
+    return len(args) == 1 and file.resolve(args[0], context) == "builtins.list"
 
 
 def _is_filled_elsewhere(cls: Class, assigned: AttributeSet) -> bool:
@@ -195,12 +198,15 @@ def _is_hidden_layer(cls: Class, function: Function, element: ast.expr, context:
         return holds_parameters(function.file, element, context)
     if not isinstance(element, ast.Name):
         return False
+    handed = list(given(cls.file.sites, function, element.id))
+    if handed and all(isinstance(each.node, ast.Call) and holds_parameters(*each[:3]) for each in handed):
+        return not _handed_on(element.id, function.node, containers_only=True)
     kept = any(is_name(assigned.value, element.id) for values in cls.attributes.values() for _, assigned in values)
     if kept or _handed_on(element.id, function.node, containers_only=True) or _is_listed_twice(element.id, function):
         return False
     if _is_fixed(element.id, function):
         return False
-    return holds_parameters(function.file, element, context) or _is_checked(function.file, element.id, context)
+    return holds_parameters(function.file, element, context) or is_checked(function.file, element.id, context)
 
 
 def _is_fixed(name: str, function: Function) -> bool:
@@ -209,17 +215,6 @@ def _is_fixed(name: str, function: Function) -> bool:
         target, words = line.targets[0], line.value.keywords if isinstance(line.value, ast.Call) else []
         if isinstance(target, ast.Attribute) and target.attr == "weight" and is_name(target.value, name):
             return any(word.arg == "requires_grad" and ast.unparse(word.value) == "False" for word in words)
-    return False
-
-
-def _is_checked(file: File, name: str, context: Context) -> bool:
-    """Whether this stands under `if isinstance(name, nn.Module):`."""
-    for outer in context.outwards():
-        test = outer.node.test if isinstance(outer.node, ast.If) and outer.arm == "body" else None
-        if isinstance(test, ast.Call) and len(test.args) == 2 and isinstance(test.args[0], ast.Name):
-            named = file.resolve(test.args[1], context)
-            if test.args[0].id == name and named == "torch.nn.Module":
-                return True
     return False
 
 

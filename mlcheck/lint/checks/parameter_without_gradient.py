@@ -1,7 +1,6 @@
 """parameter-without-gradient: a module of the optimizer whose results reach the loss only past a cut."""
 
 import ast
-import re
 from collections.abc import Collection, Hashable, Iterator
 
 from mlcheck.core.finding import Finding, first_of_each_line
@@ -11,9 +10,8 @@ from mlcheck.lint.sites import Class, Function
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.estimators import cut_whole
 from mlcheck.lint.sites.layers.fresh_layers import is_layer, is_new_module, says_frozen
-from mlcheck.lint.sites.layers.modules import text_of
-from mlcheck.lint.sites.layers.named_elsewhere import is_named_elsewhere
-from mlcheck.lint.sites.training.detaching import CUTS, cut_of, cuts_argument
+from mlcheck.lint.sites.training.cut_layers import cut_behind, is_named
+from mlcheck.lint.sites.training.detaching import CUTS
 from mlcheck.lint.sites.training.under_no_grad import kept_from_gradients
 from mlcheck.lint.values import Object
 
@@ -161,19 +159,8 @@ def _inside_modules(facts: Facts) -> Iterator[Finding]:
                 continue
             if not is_layer(sets[0][1].value) and not is_new_module(cls, sets[0][1]):
                 continue
-            found = [method for method in cls.methods.values() if f".{name}(" in method.text]
-            if len(found) != 1:
-                continue
-            helpers = {f"self.{m.name}": (m, c) for m in cls.methods.values() if (c := cuts_argument(m)) is not None}
-            cutting = frozenset(helpers)
-            made = _assignments(found[0].node, name)
-            cuts = {line: cut_of(found[0].node, line, cutting, f"self.{name}") for line in made}
-            if cuts and all(cuts.values()) and _is_named(facts, cls, name, len(cuts) + 1):
-                statement = next(iter(cuts))
-                at = cuts[statement]
-                if isinstance(at, ast.Attribute) and at.attr == "data" and "pack_" in found[0].text:
-                    continue  # of a `PackedSequence` they are the rows, with their graph
-                method, cut = helpers.get(ast.unparse(at.func) if isinstance(at, ast.Call) else "", (found[0], at))
+            if (lost := cut_behind(facts.sites, cls, name, sets=1)) is not None:
+                method, cut = lost
                 yield Finding(
                     f"The graph is cut behind `self.{name}`: its parameters never get a gradient",
                     method.place(cut).location,
@@ -201,7 +188,7 @@ def _under_no_grad(facts: Facts) -> Iterator[Finding]:
                     len(sets) != 1
                     or not is_layer(sets[0][1].value)
                     or len(found) != 1
-                    or not _is_named(facts, cls, name, 2)
+                    or not is_named(facts.sites, cls, name, 2)
                 ):
                     continue
                 if not any(word in name for word in _NOT_TRAINED):
@@ -222,7 +209,12 @@ def _under_decorator(facts: Facts, cls: Class, forward: Function) -> Iterator[Fi
             continue
         for name, sets in cls.attributes.items():
             found = [node for node in method.nodes if is_attribute(node, "self", name)]
-            if len(sets) == 1 and is_layer(sets[0][1].value) and len(found) == 1 and _is_named(facts, cls, name, 2):
+            if (
+                len(sets) == 1
+                and is_layer(sets[0][1].value)
+                and len(found) == 1
+                and is_named(facts.sites, cls, name, 2)
+            ):
                 yield Finding(
                     f"`self.{name}` runs without gradients: the optimizer holds weights that never get one",
                     method.place(off[0]).location,
@@ -238,19 +230,6 @@ def _classes(owners: Collection[Hashable], facts: Facts) -> Iterator[ast.AST]:
         module = forward.module
         if isinstance(module, Object) and module.cls is not None and module.id in owners:
             yield from (base.node for base in module.cls.mro)
-
-
-def _assignments(function: ast.AST, name: str) -> Iterator[ast.Assign | ast.Return]:
-    """Statements of the function that call `self.name`."""
-    for node in walk(function):
-        if isinstance(node, ast.Assign | ast.Return) and f"self.{name}(" in ast.unparse(node):
-            yield node
-
-
-def _is_named(facts: Facts, cls: Class, name: str, times: int) -> bool:
-    """Whether the class names its attribute so often, and nothing else does."""
-    word = re.compile(rf"\.{re.escape(name)}\b")
-    return len(word.findall(text_of(cls))) == times and not is_named_elsewhere(facts.sites, cls, name)
 
 
 def _is_meant(forward: Forward) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.nodes import is_name, last_name, loads, walk
 from mlcheck.lint.sites import Call, Sites
 from mlcheck.lint.sites.heirs import heirs
 from mlcheck.lint.sites.origins import Origin, callers, origins
@@ -175,7 +175,10 @@ def _has_state(call: Call) -> bool:
     """Whether the function, its object or its callers make an optimizer that keeps averages of the gradients."""
     made = list(call.file.sites.calls(*_STATEFUL))
     made += (sgd for sgd in call.file.sites.calls("torch.optim.SGD") if sgd.argument("momentum", 2) is not None)
+    beside = {(outer.file, outer.function) for outer in _resuming(call)}
     if any(each.function is call.function or (call.cls is not None and each.cls is call.cls) for each in made):
+        return True
+    if any((each.file, each.function) in beside for each in made):
         return True
     inner, names = (call.function.inner, call.function.parameters) if call.function is not None else (call.context, {})
     given = [ast.Name(name, ast.Load()) for name in names if _is_optimizer(name)]
@@ -212,7 +215,20 @@ def _trains(call: Call) -> bool:
     names = [*function.parameters, *(name for heir in kept for name in heir.attributes)]
     if any(map(_is_optimizer, names)):
         return True
-    return any(other.function is call.function for other in call.file.calls("backward", "zero_grad"))
+    if any(other.function is call.function for other in call.file.calls("backward", "zero_grad")):
+        return True
+    return any(step.function is outer.function for outer in _resuming(call) for step in outer.file.calls("backward"))
+
+
+def _resuming(load: Call) -> Iterator[Call]:
+    """The calls of the function that loads behind which epochs are counted from what it gives: `range(start, 90)`."""
+    for call in callers(load.file.sites, load.function) if load.function is not None else ():
+        scope = call.function.node if call.function is not None else call.file.module.source.tree
+        lines = [line for line in walk(scope) if isinstance(line, ast.Assign) and line.value is call.node]
+        names = {part.id for line in lines for part in walk(line.targets[0]) if isinstance(part, ast.Name)}
+        ranges = (node for node in walk(scope) if isinstance(node, ast.Call) and is_name(node.func, "range"))
+        if any(loads(node.args[0], name) for node in ranges if len(node.args) > 1 for name in names):
+            yield call
 
 
 def _is_optimizer(key: str) -> bool:

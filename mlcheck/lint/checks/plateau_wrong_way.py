@@ -6,6 +6,7 @@ from typing import TypeGuard
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import before_methods, last_name
 from mlcheck.lint.sites import Call, Sites
 from mlcheck.lint.sites.evaluation.metrics import better
 from mlcheck.lint.training import Scheduler
@@ -13,6 +14,7 @@ from mlcheck.lint.values import Const
 
 LOOKS_AT = "plateau scheduler"
 WORDS = ("ReduceLROnPlateau",)
+_NUMBERS = ("item", "cpu", "detach", "float")
 _MODES = {"higher": "max", "lower": "min"}
 _BETTER = {mode: side for side, mode in _MODES.items()}
 _OTHER = {"max": "min", "min": "max"}
@@ -96,11 +98,12 @@ def _told(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:
 
 
 def _name(value: ast.expr | None) -> str:
-    """The name of a metric, and of the function that it is the answer of; "" for the rest."""
+    """The name of a metric, and of the function or method that it is the answer of; "" for the rest."""
+    value = before_methods(value, _NUMBERS) if value is not None else None
     if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant):
         return str(value.slice.value)
     if isinstance(value, ast.Attribute):
         return value.attr
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
-        return value.func.id
+    if isinstance(value, ast.Call):
+        return last_name(value.func)
     return value.id if isinstance(value, ast.Name) else ""

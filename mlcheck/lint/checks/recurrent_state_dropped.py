@@ -5,15 +5,12 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import assigned, before_methods, is_name, stores, walk
-from mlcheck.lint.sites import Call, Class, Context, File
-from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.nodes import assigned, stores, walk
 from mlcheck.lint.sites.layers.begun_states import begun_in_every_step
-from mlcheck.lint.sites.origins import origins, returns
+from mlcheck.lint.sites.layers.stateful_modules import is_stateful
 
 LOOKS_AT = "recurrent layer"
 WORDS = ("LSTM", "GRU", "RNN")
-_LAYERS = ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
 _CELLS = ("LSTMCell(", "GRUCell(", "RNNCell(")
 _SPELLED = (", _ =", ", _) =")
 
@@ -33,7 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         for loop, context in file.walk.loops:
             for node, call in _steps(loop):
                 state = call.args[1]
-                if not isinstance(state, ast.Name) or stores(loop, state.id) or not _is_recurrent(file, call, context):
+                if not isinstance(state, ast.Name) or stores(loop, state.id) or not is_stateful(file, call, context):
                     continue
                 facts.sites.seen[LOOKS_AT] += 1
                 yield Finding(
@@ -66,30 +63,3 @@ def _made_of(name: str, lines: list[ast.Assign]) -> set[str]:
             if isinstance(target, ast.Name) and read & found:
                 found.add(target.id)
     return found
-
-
-def _is_recurrent(file: File, call: ast.Call, context: Context) -> bool:
-    """Whether it is certainly a recurrent layer, or a module that hands its state through one and back."""
-    found = origins(file, call.func, context)
-    made = [(origin, before_methods(origin.node, ("eval", "train", "to", "cuda"))) for origin in found]
-    kinds = [each.file.resolve(node.func, each.context) for each, node in made if isinstance(node, ast.Call)]
-    return bool(found) and len(kinds) == len(found) and all(kind in _LAYERS or _hands_on(kind) for kind in kinds)
-
-
-def _hands_on(cls: object) -> bool:
-    """`forward(x, h)` with `y, h = self.rnn(x, h)`, which returns `h` last."""
-    forward = cls.find("forward") if isinstance(cls, Class) else None
-    if forward is None or not isinstance(cls, Class) or len(forward.parameters) != 3:
-        return False
-    given = list(forward.parameters)[2]
-    back: set[str] = set()
-    for node in forward.nodes:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Tuple):
-            call = Call(forward.file, node.value, forward.inner)
-            sets = cls.attribute(own_attribute(node.value.func, forward))
-            layers = [where.file.called(each.value, each.context) for where, each in sets if each.value is not None]
-            state, last = call.argument("hx", 1), node.targets[0].elts[-1]
-            if layers and layers[0] in _LAYERS and is_name(state, given):
-                back |= {last.id} if isinstance(last, ast.Name) else set()
-    ends = [each.elts[-1] for each in returns(forward) if isinstance(each, ast.Tuple) and each.elts]
-    return bool(back) and bool(ends) and all(isinstance(end, ast.Name) and end.id in back for end in ends)

@@ -9,6 +9,7 @@ from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Sites
 from mlcheck.lint.sites.guards import asked_alike
 from mlcheck.lint.sites.options import by_default
+from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.training.schedules import shrunk_every_batch, stepped_too_often, stepped_too_rarely
 from mlcheck.lint.training import Scheduler, SchedulerStep
 from mlcheck.lint.values import Symbol, owner_key
@@ -138,8 +139,8 @@ def _arguments(scheduler: Scheduler, *names: str) -> dict[str, ast.expr]:
 def _in_epochs(sites: Sites, scheduler: Scheduler, loops: list[Loop]) -> str:
     """Why the schedule must be meant for epochs; "" where it may well be meant for batches."""
     whole = _length(scheduler)
-    if whole and whole in [_range_of(loop) for loop in loops[:-1]]:
-        return f"`{scheduler.name}` ends after `{whole}` steps, which is the number of epochs"
+    if whole is not None and any(_is_range_of(sites, scheduler, whole, loop) for loop in loops[:-1]):
+        return f"`{scheduler.name}` ends after `{ast.unparse(whole)}` steps, which is the number of epochs"
     shares = [_share_of(stone) for stone in _stones(scheduler)]
     if shares and all(share and share in [_range_of(loop) for loop in loops[:-1]] for share in shares):
         return f"`{scheduler.name}` counts fractions of `{shares[0]}`, the number of epochs"
@@ -188,12 +189,22 @@ def _share_of(number: ast.expr) -> str:
     return ""
 
 
-def _length(scheduler: Scheduler) -> str:
-    """The length of the schedule as written, where that is no plain number."""
+def _length(scheduler: Scheduler) -> ast.expr | None:
+    """The length of the schedule, where that is no plain number."""
     name = "get_" if scheduler.name.startswith("get_") else scheduler.name
     names = _LENGTHS.get(name, ())
     given = _arguments(scheduler, *names).get(names[-1]) if names else None
-    return ast.unparse(given) if isinstance(given, ast.Name | ast.Attribute | ast.Subscript) else ""
+    return given if isinstance(given, ast.Name | ast.Attribute | ast.Subscript) else None
+
+
+def _is_range_of(sites: Sites, scheduler: Scheduler, length: ast.expr, loop: Loop) -> bool:
+    """Whether a loop counts to the length of the schedule, as it is written or where both come from."""
+    over = loop.node.iter if isinstance(loop.node, ast.For) and _range_of(loop) else None
+    made, turns = sites.call_at(scheduler.place), sites.call_at(loop.place._replace(node=over)) if over else None
+    if ast.unparse(length) == _range_of(loop) or made is None or turns is None:
+        return ast.unparse(length) == _range_of(loop)
+    ends = {origin.node for origin in origins(made.file, length, made.context)}
+    return ends == {origin.node for origin in origins(turns.file, turns.node.args[-1], turns.context)}
 
 
 def _range_of(loop: Loop) -> str:

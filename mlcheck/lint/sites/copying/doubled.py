@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import is_name, last_name, loads, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.lines import Lines
@@ -81,6 +81,35 @@ def _given_the_same(file: File, one: ast.expr, other: ast.expr, where: Context, 
     names = [[part for part in walk(call) if isinstance(part, ast.Name)] for call in (one, other)]
     pairs = zip(*names, strict=True)
     return all(latest(file, first, where) is latest(file, second, beside) for first, second in pairs)
+
+
+def both_of_one(lines: Lines) -> Iterator[tuple[ast.Assign, str, str]]:
+    """`h, c = h[:, back], h[:, back]` beneath `out, (h, c) = rnn(x)`: the line, what it reads, and what it leaves."""
+    for line in lines.all(ast.Assign):
+        match line:
+            case ast.Assign(
+                targets=[ast.Tuple(elts=[ast.Name(id=first), ast.Name(id=second)])], value=ast.Tuple(elts=[one, other])
+            ) if first != second and ast.unparse(one) == ast.unparse(other):
+                reads = [name for name in (first, second) if loads(one, name)]
+                left = second if reads == [first] else first
+                if len(reads) == 1 and _is_lost(lines, line, first, second, left):
+                    yield line, reads[0], left
+
+
+def _is_lost(lines: Lines, line: ast.Assign, first: str, second: str, left: str) -> bool:
+    """Whether both come out of one call above, and nothing reads the one since."""
+    given = [
+        each.lineno
+        for each in lines.all(ast.Assign)
+        if each.lineno < line.lineno and isinstance(each.value, ast.Call) and _unpacks(each.targets[0], first, second)
+    ]
+    read = (name.lineno for name in lines.all(ast.Name) if is_name(name, left) and isinstance(name.ctx, ast.Load))
+    return bool(given) and not any(max(given) < number <= line.lineno for number in read)
+
+
+def _unpacks(target: ast.expr, first: str, second: str) -> bool:
+    rows = (row.elts for row in walk(target) if isinstance(row, ast.Tuple))
+    return any({first, second} <= {part.id for part in row if isinstance(part, ast.Name)} for row in rows)
 
 
 def one_wave_twice(lines: Lines) -> Iterator[tuple[ast.Assign, ast.Assign]]:

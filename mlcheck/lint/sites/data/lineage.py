@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites.data.cutting import runs_after
 from mlcheck.lint.sites.entering import Entered
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import latest
@@ -180,14 +181,14 @@ def named_columns(node: ast.expr) -> frozenset[str]:
 
 
 def _kept(passed: Passed, node: ast.Attribute) -> list[Passed]:
-    """`self.features`, which the class assigns once, or in its constructor."""
+    """`self.features`, which the class assigns once, or in a method that runs before, as its constructor."""
     method = passed.file.method_around(passed.context)
     if method is None or method.cls is None or not isinstance(node.value, ast.Name):
         return []
     if node.value.id != method.receiver:
         return []
-    found = method.cls.attribute(node.attr)
-    certain = [pair for pair in found if len(found) == 1 or pair[0].name == "__init__" or pair[0] is method]
+    cls, found = method.cls, method.cls.attribute(node.attr)
+    certain = [pair for pair in found if len(found) == 1 or pair[0] is method or runs_after(cls, pair[0], method)]
     steps = []
     for function, assigned in certain:
         if function is method and getattr(assigned.node, "lineno", 0) >= node.lineno:

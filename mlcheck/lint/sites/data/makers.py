@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from mlcheck.core.dataclasses import dataclass
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.data.gone_over import trained
 from mlcheck.lint.sites.data.loaders import Loader, hook_of, loaders
 from mlcheck.lint.sites.entering import Entered
@@ -21,15 +21,27 @@ _MANY = 12
 
 @dataclass(eq=False)
 class Made:
-    """A loader by the call that gets it. `trained`: a loop that calls `backward` certainly runs over it."""
+    """A loader by the call that gets it. `trained`: a loop that calls `backward` certainly runs over it.
+
+    `item`: its place among what is returned, -1 where nothing is returned beside it.
+    """
 
     loader: Loader
     entered: Entered
     trained: bool
+    item: int
 
     @property
     def call(self) -> Call:
         return self.entered.call
+
+    def _unpacked(self) -> Iterator[str]:
+        """`train_loader` of `train_loader, sampler = make_loader(data)`."""
+        nodes = self.call.function.nodes if self.call.function is not None else walk(self.call.file.module.source.tree)
+        for line in nodes if self.item >= 0 else ():
+            if isinstance(line, ast.Assign) and line.value is self.call.node:
+                parts = (target.elts for target in line.targets if isinstance(target, ast.Tuple | ast.List))
+                yield from (last_name(elts[self.item]) for elts in parts if self.item < len(elts))
 
     @property
     def hook(self) -> str:
@@ -42,7 +54,7 @@ class Made:
 
         Where they tell nothing: by the names of what it hands over, or by the method of a framework that returns it.
         """
-        names = [*self.call.file.names_given(self.call.node)]
+        names = [*self.call.file.names_given(self.call.node), *self._unpacked()]
         words = [*self.call.node.args, *(word.value for word in self.call.node.keywords)]
         names += [word.value for word in words if isinstance(word, ast.Constant) and isinstance(word.value, str)]
         handed = [last_name(word) for word in words if isinstance(word, ast.Name | ast.Attribute)]
@@ -73,19 +85,25 @@ def _made(sites: Sites) -> Iterator[Made]:
     over = sites.once(trained)
     for loader in sites.once(loaders):
         function = loader.call.function
-        if function is None or function.node.decorator_list or not _returns(function, loader):
+        item = _returned(function, loader) if function is not None and not function.node.decorator_list else None
+        if function is None or item is None:
             continue
         above = list(callers(sites, function))
         for call in above if len(above) <= _MANY else ():
             entered = Entered(function, call)
             if not entered.leaves_out(loader.call.node, loader.call.context):
-                yield Made(loader, entered, id(call.node) in over)
+                yield Made(loader, entered, id(call.node) in over, item)
 
 
-def _returns(function: Function, loader: Loader) -> bool:
-    """Whether the loader is what the function returns."""
-    return any(
-        origin.node is loader.call.node
-        for given in returns(function)
-        for origin in origins(function.file, given, function.inner)
-    )
+def _returned(function: Function, loader: Loader) -> int | None:
+    """Its place among what the function returns, -1 by itself; None if it is not returned, or other loaders are."""
+    found, beside = list[int](), {each.call.node for each in function.file.sites.once(loaders)} - {loader.call.node}
+    for answer in returns(function):
+        several = isinstance(answer, ast.Tuple | ast.List)
+        for item, part in enumerate(answer.elts if isinstance(answer, ast.Tuple | ast.List) else [answer]):
+            made = {origin.node for origin in origins(function.file, part, function.inner)}
+            if several and not made.isdisjoint(beside):
+                return None
+            if loader.call.node in made:
+                found.append(item if several else -1)
+    return found[0] if found else None

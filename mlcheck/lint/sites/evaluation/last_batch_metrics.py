@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import assigned, loads, stores_of, walk
+from mlcheck.lint.nodes import assigned, loads, reads_of, stores_of, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops, straight
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.iteration import iteration_of
@@ -99,12 +99,13 @@ def _is_whole(file: File, loop: LoopSite) -> bool:
 
 
 def last_alone(loop: LoopSite) -> ast.expr | None:
-    """`return loss.item()` behind a loop of an evaluation that keeps nothing of its batches but the last loss."""
+    """`return loss.item()` behind a loop of an evaluation that keeps the last loss alone."""
     text = loop.file.module.text_of(loop.scope) if isinstance(loop.scope, ast.FunctionDef) else ""
     if ".eval()" not in text or "backward(" in text or "loader" not in ast.unparse(loop.node.iter).lower():
         return None
-    if any(isinstance(n, ast.AugAssign | ast.Break | ast.Return | ast.Yield | ast.Expr) for n in walk(loop.node)):
+    if any(isinstance(n, ast.Break | ast.Return | ast.Yield) for n in walk(loop.node)):
         return None
+    kept = [n for n in walk(loop.node) if isinstance(n, ast.AugAssign | ast.Expr)]
     made = {
         target.id
         for line in straight(loop.node.body)
@@ -113,12 +114,14 @@ def last_alone(loop: LoopSite) -> ast.expr | None:
     }
     for statement in loop.after:
         given = statement.value if isinstance(statement, ast.Return) else None
-        told: list[ast.expr] = given.elts if isinstance(given, ast.Tuple) else [given] if given is not None else []
+        told = given.values if isinstance(given, ast.Dict) else getattr(given, "elts", [given])
         for node in told:
             bare = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else node
-            if isinstance(bare, ast.Name) and bare.id in made and (node is not bare or _LOSS.search(bare.id)):
+            if not isinstance(bare, ast.Name) or bare.id not in made or (node is bare and not _LOSS.search(bare.id)):
+                continue
+            if not kept or (_LOSS.search(bare.id) and not reads_of(walk(loop.node), bare.id)):
                 return node
-    return _share_of_last(loop)
+    return _share_of_last(loop) if not kept else None
 
 
 def _share_of_last(loop: LoopSite) -> ast.expr | None:

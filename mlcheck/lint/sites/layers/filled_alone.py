@@ -32,7 +32,7 @@ def filled_alone(sites: Sites) -> Iterator[FilledAlone]:
     """`init_weights(model)`, where `init_weights(m)` asks `isinstance(m, nn.Conv2d)`: it was meant for `apply`."""
     for file in sites.mentioning(["init"]):
         for init in file.functions:
-            if init.cls is not None or not fills(init) or not _asks_for_layers(init):
+            if not fills(init) or not _asks_for_layers(init):
                 continue
             for call in _calls(sites, init):
                 model = _model(call)
@@ -51,7 +51,7 @@ def _calls(sites: Sites, init: Function) -> Iterator[Call]:
 
 def _asks_for_layers(init: Function) -> bool:
     """Whether all that it does stands under tests for the kind of its one argument."""
-    names = [name for name, default in init.parameters.items() if default is None]
+    names = [name for name, default in init.parameters.items() if default is None and name != init.receiver]
     lines = [
         line for line in init.node.body if not isinstance(line, ast.Expr) or not isinstance(line.value, ast.Constant)
     ]
@@ -88,5 +88,9 @@ def _model(call: Call) -> Class | None:
     arg = call.node.args[0] if len(call.node.args) == 1 and not call.node.keywords else None
     if not isinstance(arg, ast.Name | ast.Attribute):
         return None
-    made = class_of_object(call.file, arg, call.context, _DEPTH)
+    method = call.file.method_around(call.context)
+    if method is not None and is_name(arg, method.receiver):
+        made = method.cls
+    else:
+        made = class_of_object(call.file, arg, call.context, _DEPTH)
     return made if made is not None and made.libraries == {MODULE} and made.attributes else None

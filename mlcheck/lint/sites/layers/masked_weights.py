@@ -10,7 +10,7 @@ from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.latest import reaching, source
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.scopes import Context
 
@@ -48,6 +48,8 @@ def masked_after(file: File) -> Iterator[Masked]:
                 or not any(_is(file, left, node, function) for left in lefts)
             ):
                 continue
+            if any(node.lineno < other.node.lineno for other in file.calls("softmax") if other.function is function):
+                continue  # a second softmax makes weights of what is left
             if kind == "infinity" or (_is_only_mask(function, mask, softmax) and not _is_chosen(file, mask, softmax)):
                 yield Masked(softmax, node, kind == "infinity")
 
@@ -111,18 +113,14 @@ def _comes_from(file: File, node: ast.expr, softmax: Call) -> bool:
     return function is not None and node.lineno >= softmax.node.lineno and _is(file, node, softmax.node, function)
 
 
-def _is(file: File, node: ast.expr, wanted: ast.expr, function: Function) -> bool:
-    for _ in range(_DEPTH):
-        node = itself(node)
-        if node is wanted:
-            return True
-        if not isinstance(node, ast.Name):
-            return False
-        found, _ = source(file, node, function.inner)
-        if found is node:
-            return False
-        node = found
-    return False
+def _is(file: File, node: ast.expr, wanted: ast.expr, function: Function, depth: int = _DEPTH) -> bool:
+    """Whether it is that, or may be: `if mask is not None: weights = weights.masked_fill(...)`."""
+    node = itself(node)
+    if node is wanted or not isinstance(node, ast.Name) or not depth:
+        return node is wanted
+    made = [each.value for each in reaching(file, node, function.inner) if isinstance(each.value, ast.expr)]
+    above = (each for each in made if each.lineno <= node.lineno)
+    return any(_is(file, each, wanted, function, depth - 1) for each in above)
 
 
 def _is_chosen(file: File, mask: ast.expr, softmax: Call) -> bool:

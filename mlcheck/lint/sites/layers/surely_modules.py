@@ -122,3 +122,14 @@ def _by_default(origin: Origin) -> ast.expr:
     function = origin.file.function_around(origin.context)
     default = function.parameters.get(node.id) if function is not None and isinstance(node, ast.Name) else None
     return node if default is None else default
+
+
+def is_checked(file: File, name: str, context: Context) -> bool:
+    """Whether this stands under `if isinstance(name, nn.Module):`."""
+    for outer in context.outwards():
+        test = outer.node.test if isinstance(outer.node, ast.If) and outer.arm == "body" else None
+        if isinstance(test, ast.Call) and len(test.args) == 2 and isinstance(test.args[0], ast.Name):
+            named = file.resolve(test.args[1], context)
+            if test.args[0].id == name and named == "torch.nn.Module":
+                return True
+    return False

@@ -6,13 +6,16 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
-from mlcheck.lint.nodes import walk
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.nodes import is_name, walk
+from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.iteration import counter_of
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
+_STEPS_OR_LEAVES = pattern(r"\.step\(|zero_grad|backward|\b(?:continue|break|return)\b")
 _CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
 
 
@@ -78,6 +81,54 @@ def begun_by_one(sites: Sites) -> Iterator[Window]:
                 comparators=[ast.Constant(value=0)],
             ) if counter == (name, 0) and _divides_by(window.loop.node, ast.unparse(number)):
                 yield window
+
+
+def stepped_in_each_turn(sites: Sites) -> Iterator[tuple[Call, ast.If]]:
+    """A step and a clearing after each batch, of a loss that is divided by the number that a test beside them counts.
+
+    `loss = loss / n`, `if (i + 1) % n == 0: clip(...)`, and below that `optimizer.step()`.
+    """
+    for file in sites.mentioning([".step("]):
+        for step in file.calls("step") if ".backward(" in file.text and "ccelerat" not in file.text else ():
+            loop, owner = step.loops[0] if step.loops else None, step.owner
+            if loop is None or owner is None or not _runs_each_turn(step, loop):
+                continue
+            clears = [call.owner for call in file.calls("zero_grad") if _runs_each_turn(call, loop)]
+            if not any(each is not None and ast.unparse(each) == ast.unparse(owner) for each in clears):
+                continue
+            for line in getattr(loop.node, "body", []):
+                number = _counted_by(line.test) if isinstance(line, ast.If) else ""
+                if (
+                    number
+                    and _loss_divided_by(file, loop, number)
+                    and not _STEPS_OR_LEAVES.search(file.module.text_of(line))
+                ):
+                    yield step, line
+
+
+def _counted_by(test: ast.expr) -> str:
+    """`n` of `(i + 1) % n == 0`."""
+    match test:
+        case ast.Compare(
+            left=ast.BinOp(op=ast.Mod(), right=ast.Name() | ast.Attribute() as number),
+            ops=[ast.Eq()],
+            comparators=[ast.Constant(value=0)],
+        ):
+            return ast.unparse(number)
+    return ""
+
+
+def _loss_divided_by(file: File, loop: Context, number: str) -> bool:
+    """Whether each turn of the loop runs a backward pass through a loss that it divides by that."""
+    for loss in (call.owner for call in file.calls("backward") if _runs_each_turn(call, loop)):
+        if loss is not None and _divides_by(loss, number):
+            return True
+        for line in walk(loop.node) if isinstance(loss, ast.Name) else ():
+            target = line.targets[0] if isinstance(line, ast.Assign) else getattr(line, "target", None)
+            if isinstance(line, ast.Assign | ast.AugAssign) and isinstance(loss, ast.Name) and is_name(target, loss.id):
+                if _divides_by(line, number):
+                    return True
+    return False
 
 
 def _divides_by(loop: ast.AST, number: str) -> bool:
