@@ -44,7 +44,8 @@ class ProbeOptions:
     `arguments` are those of a script, as on its own command line. `only` and `skip` name rules or stages. `ranks` is
     how many processes stand for several devices; 0 for two where the program is meant for several, or is asked about.
     `cpu_shim` leads what the program asks of CUDA to the CPU. `epochs` is how long the run is planned to be, 0 for as
-    its config says. `rule_options` are the numbers that were set for single rules, checked.
+    its config says. `grid` is what a runner starts the script with. `rule_options` are the numbers that were set for
+    single rules, checked.
     """
 
     entry: str
@@ -62,6 +63,7 @@ class ProbeOptions:
     folder: str = "."
     ranks: int = 0
     epochs: int = 0
+    grid: dict[str, Any] | None = None
     rule_options: RuleOptions = field(default_factory=dict)
 
 
@@ -177,6 +179,8 @@ class _Run:
             cpu_shim=options.cpu_shim or on_cpu,
             without_gpu=on_cpu,
             epochs=options.epochs,
+            grid=options.grid,
+            memory_limit=options.memory_limit,
             seed=options.seed,
             time_limit=options.time_limit,
             budget=budget,

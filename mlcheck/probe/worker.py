@@ -30,6 +30,7 @@ from mlcheck.trial.lost_gpu import GpuLost, look_at_gpu
 from mlcheck.trial.ran import Ran
 from mlcheck.trial.reads import Reads
 from mlcheck.trial.script.coroutine import on_common_ground
+from mlcheck.trial.search import begun
 from mlcheck.trial.surroundings import machine, packages
 from mlcheck.trial.traceback import error_line, user_frame, user_traceback
 from mlcheck.trial.trackers import Trackers
@@ -106,9 +107,11 @@ def _loaded(job: Job, channel: Channel) -> Trial | None:
         world=job.ranks,
         cpu_shim=job.cpu_shim,
         epochs=job.epochs,
+        grid=job.grid,
+        memory_limit=job.memory_limit,
     )
     try:
-        return load_trial(job.entry, options)
+        return load_trial(job.entry, begun(options))
     except RejectedConfig as error:
         line = f"the trial rejects its hyperparameters: {error}"
         _answer_all(job, channel, _broken(job.entry, line, error, Outcome.ERROR))
