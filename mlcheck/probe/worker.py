@@ -30,7 +30,7 @@ from mlcheck.trial.lost_gpu import GpuLost, look_at_gpu
 from mlcheck.trial.ran import Ran
 from mlcheck.trial.reads import Reads
 from mlcheck.trial.script.coroutine import on_common_ground
-from mlcheck.trial.search import begun
+from mlcheck.trial.search import begun, examined_with
 from mlcheck.trial.surroundings import machine, packages
 from mlcheck.trial.traceback import error_line, user_frame, user_traceback
 from mlcheck.trial.trackers import Trackers
@@ -125,15 +125,17 @@ def _loaded(job: Job, channel: Channel) -> Trial | None:
         look_at_gpu()
         when = "run as it is" if is_program(job.entry) else "before its first step"
         line = f"{when}, the program raised {error_line(error)}"
-        _answer_all(job, channel, _broken(job.entry, line, error, Outcome.FAIL), user_traceback(error))
+        verdict = _broken(job.entry, line, error, Outcome.FAIL, examined_with(options))
+        _answer_all(job, channel, verdict, user_traceback(error))
     except SystemExit as error:
         line = f"the entry point called sys.exit({error.code!r}) while it was loaded"
         _answer_all(job, channel, _broken(job.entry, line, error, Outcome.FAIL), user_traceback(error))
     return None
 
 
-def _broken(entry: str, line: str, error: BaseException | None, outcome: Outcome) -> Verdict:
-    finding = Finding(line, raised_at(error) if error else Location(), help=_remedy(error, entry) if error else "")
+def _broken(entry: str, line: str, error: BaseException | None, outcome: Outcome, otherwise: str = "") -> Verdict:
+    remedy = (_remedy(error, entry) if error else "") or otherwise
+    finding = Finding(line, raised_at(error) if error else Location(), help=remedy)
     return Verdict(outcome, summary=line, findings=(finding,))
 
 

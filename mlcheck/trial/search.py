@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mlcheck.trial.config import MIDDLE, Hyperparameters, hyperparameters, read_config
+from mlcheck.trial.config import Hyperparameters, hyperparameters, is_grid, read_config
+from mlcheck.trial.ranges import distinct, drawn_from, values_of
 from mlcheck.trial.trial import EntryOptions
 
 DRAWS = 8
-_FEW = 12  # whole numbers, each of which is tried
 
 Combination = Mapping[str, Any]
 
@@ -34,14 +34,12 @@ class Axis:
 class Search:
     """The `products` of a grid are what it starts, one for each of its sweeps.
 
-    With `is_grid` False there is one product, and what is started is drawn from it; `draws` are examples. `held` are
-    names that the user gives a value, whatever the search says.
+    With `is_grid` False there is one product, and what is started is drawn from it; `draws` are examples.
     """
 
     products: tuple[tuple[Axis, ...], ...]
     is_grid: bool
     draws: tuple[Combination, ...] = ()
-    held: tuple[str, ...] = ()
 
     @property
     def whole(self) -> bool:
@@ -54,26 +52,35 @@ def search_of(options: EntryOptions) -> Search | None:
     if options.grid:
         return _of_runner(options.grid)
     config = read_config(options.config) if options.config else {}
-    declared, searcher = config.get("hyperparameters"), config.get("searcher")
-    is_grid = isinstance(searcher, Mapping) and searcher.get("name") == "grid"
+    declared = config.get("hyperparameters")
     ranges = dict(_ranges(declared, "")) if isinstance(declared, Mapping) else {}
-    held = tuple(name for name in ranges if name in options.hparams)
-    open_ = {name: given for name, given in ranges.items() if name not in held}
-    axes = [Axis(name, *_values(given, is_grid)) for name, given in open_.items()]
+    counted = is_grid(config)
+    axes = [Axis(name, *values_of(given, counted)) for name, given in ranges.items()]
     axes = [axis for axis in axes if len(axis.values) > 1]
     if not axes:
         return None
     dice = random.Random(options.seed)  # noqa: S311 - no secret
-    drawn = () if is_grid else tuple({axis.name: _drawn(open_[axis.name], dice) for axis in axes} for _ in range(DRAWS))
-    return Search((tuple(axes),), is_grid, drawn, held)
+    draws = 0 if counted else DRAWS
+    drawn = tuple({axis.name: drawn_from(ranges[axis.name], dice) for axis in axes} for _ in range(draws))
+    return Search((tuple(axes),), counted, drawn)
 
 
 def middle_of(search: Search, options: EntryOptions) -> Combination | None:
     """The combination that a trial is examined with; None where that is none of the search's names."""
     if options.grid or not options.config:
         return None
-    values = hyperparameters(read_config(options.config), options.hparams, str(options.config), MIDDLE)
+    values = hyperparameters(read_config(options.config), options.hparams, str(options.config))
     return {axis.name: _at(values, axis.name) for axis in search.products[0]}
+
+
+def examined_with(options: EntryOptions) -> str:
+    """The values that stand for the ranges of a config, in a sentence; empty where it has none."""
+    search = search_of(options)
+    middle = middle_of(search, options) if search else None
+    chosen = ", ".join(f"{name}={value!r}" for name, value in (middle or {}).items())
+    return (
+        f"of the ranges in {options.config} it was started with {chosen}: --hp NAME=VALUE sets others" if chosen else ""
+    )
 
 
 def started_with(options: EntryOptions, combination: Combination) -> EntryOptions:
@@ -98,7 +105,7 @@ def key_of(combination: Combination) -> str:
 
 def _of_runner(grid: Mapping[str, Any]) -> Search | None:
     products = tuple(
-        tuple(Axis(name, _distinct(values)) for name, values in sweep.items()) for sweep in grid["sweeps"] if sweep
+        tuple(Axis(name, distinct(values)) for name, values in sweep.items()) for sweep in grid["sweeps"] if sweep
     )
     if sum(math.prod(len(axis.values) for axis in product) for product in products) < 2:
         return None
@@ -135,55 +142,3 @@ def _at(values: Hyperparameters, route: str) -> Any:
     for name in route.split("."):
         found = found[name]
     return found
-
-
-def _values(given: Mapping[str, Any], is_grid: bool) -> tuple[tuple[Any, ...], bool]:
-    """The values of a range and whether it has no others: a grid's are counted, else they are its ends."""
-    kind = given["type"]
-    if kind in ("const", "categorical"):
-        return _distinct(given["vals"] if kind == "categorical" else [given["val"]]), True
-    low, high = float(given["minval"]), float(given["maxval"])
-    count = _count(given) if is_grid else 0
-    places = _spread(low, high, min(count, int(high - low) + 1) if kind == "int" else count)
-    if kind == "int":
-        whole = places or (range(int(low), int(high) + 1) if high - low < _FEW else [low, (low + high) // 2, high])
-        return _distinct([_rounded(place) for place in whole]), bool(places) or high - low < _FEW
-    numbers = places or [low, high]
-    return _distinct([_base(given) ** n for n in numbers] if kind == "log" else numbers), bool(places)
-
-
-def _count(given: Mapping[str, Any]) -> int:
-    """0 where a grid lacks it, which the cluster refuses."""
-    count = given.get("count")
-    return count if isinstance(count, int) and count > 0 else 0
-
-
-def _spread(low: float, high: float, count: int) -> list[float]:
-    """As Determined's grid takes them: one value is the middle."""
-    return [(low + high) / 2] if count == 1 else [low + i * (high - low) / max(1, count - 1) for i in range(count)]
-
-
-def _rounded(value: float) -> int:
-    """Halves away from zero, as in Go."""
-    return int(math.copysign(math.floor(abs(value) + 0.5), value))
-
-
-def _base(given: Mapping[str, Any]) -> float:
-    return float(given.get("base", 10))
-
-
-def _drawn(given: Mapping[str, Any], dice: random.Random) -> Any:
-    match given["type"]:
-        case "const":
-            return given["val"]
-        case "categorical":
-            return dice.choice(given["vals"])
-        case "int":
-            return dice.randint(int(given["minval"]), int(given["maxval"]))
-        case "log":
-            return _base(given) ** dice.uniform(float(given["minval"]), float(given["maxval"]))
-    return dice.uniform(float(given["minval"]), float(given["maxval"]))
-
-
-def _distinct(values: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple({json.dumps(value, sort_keys=True, default=str): value for value in values}.values())

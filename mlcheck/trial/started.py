@@ -160,9 +160,10 @@ def _judged(error: BaseException, by_itself: bool) -> Told:
         return _unknown(str(error))
     if isinstance(error, EntryError) and by_itself and not isinstance(error, Declined | MissingHyperparameter):
         return _unknown(str(error))
-    line = str(error) if isinstance(error, EntryError) else error_line(error)
     place = user_frame(error.__traceback__) or ("", 0)
-    return _told("fails", line, type(error).__name__, place, user_traceback(error))
+    if isinstance(error, EntryError):
+        return _told("fails", error.told if isinstance(error, Declined) else str(error), type(error).__name__, place)
+    return _told("fails", error_line(error), type(error).__name__, place, user_traceback(error))
 
 
 def _excuse(error: BaseException) -> str:

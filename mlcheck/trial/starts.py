@@ -17,7 +17,7 @@ from mlcheck.trial.isolate import ChildEnd, End, run_child
 from mlcheck.trial.search import Combination, started_with
 from mlcheck.trial.trial import Source
 
-_GRACE_S = 5.0
+_GRACE_S = 1.0
 _MOST_DEATHS = 3
 _LEAST_S = 2.0
 _SLOW, _SLOW_S = 5, 10.0  # times as long as others took, and at least so long

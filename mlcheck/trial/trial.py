@@ -168,6 +168,10 @@ class EntryError(Mistake):
 class Declined(EntryError):
     """A program ended by itself before it trained, and said that something was wrong: with its arguments, or a code."""
 
+    def __init__(self, told: str, remedy: str) -> None:
+        super().__init__(f"{told}{remedy}")
+        self.told = told
+
 
 class RejectedConfig(Exception):
     """The trial itself refused this configuration (Determined's InvalidHP): neither a crash nor a pass."""

@@ -56,7 +56,7 @@ def _short(value: Any) -> str:
 def _fault(fault: Fault, seen: Combinations) -> Finding:
     help_ = _HELP_RUNNER if seen.by_runner else _HELP_CONFIG
     if not fault.values:
-        told = f"none of the {seen.count('fails')} combinations that were tried starts"
+        told = f"none of the {len(seen.rehearsed)} combinations that were tried starts"
         return Finding(f"{told}: {fault.error}", fault.place)
     unsure = "" if fault.is_narrow else ", whichever of these values is to blame"
     share = f" ({fault.planned:,} of {seen.planned:,} combinations)" if seen.is_whole and fault.is_narrow else ""
@@ -64,44 +64,34 @@ def _fault(fault: Fault, seen: Combinations) -> Finding:
 
 
 def _counted(seen: Combinations) -> str:
+    """`of 16 planned combinations 10 start, 4 do not, 2 were not tried`."""
     started, failed, rejected, unknown = map(seen.count, ("starts", "fails", "rejected", "unknown"))
+    planned = plural(seen.planned, "planned combination" if seen.is_whole else "combination")
+    if not seen.is_whole:
+        planned += f" of the search (every value, every pair of values, {plural(seen.drawn, 'draw')})"
+    if started == seen.planned:
+        return f"all {planned} start"
     others = [
-        f"{failed} {'do' if failed > 1 else 'does'} not" if failed else "",
-        f"the trial rejects {rejected}" if rejected else "",
-        f"{unknown} stayed open" if unknown else "",
+        f"{failed:,} {'does' if failed == 1 else 'do'} not" if failed else "",
+        f"{rejected:,} {_was(rejected)} rejected by the trial" if rejected else "",
+        f"{unknown:,} stayed open" if unknown else "",
+        f"{seen.untried:,} {_was(seen.untried)} not tried" if seen.untried else "",
     ]
-    tried = len(seen.rehearsed)
-    told = "all" if started == seen.planned else f"{started:,} of {tried:,}"
-    start = "starts" if started == 1 else "start"
-    if tried < seen.planned:
-        told = f"{tried:,} of {_planned(seen)} tried: {started:,}"
-    elif told == "all":
-        told = f"all {_planned(seen)}"
-    else:
-        told = f"of {_planned(seen)} {started:,}"
-    return ", ".join(filter(None, [f"{told} {start}", *others])) + _held(seen)
+    return ", ".join(filter(None, [f"of {planned} {started:,} {'starts' if started == 1 else 'start'}", *others]))
 
 
-def _planned(seen: Combinations) -> str:
-    if seen.is_whole:
-        return plural(seen.planned, "planned combination")
-    return f"{plural(seen.planned, 'combination')} (every value, every pair of values, {plural(seen.drawn, 'draw')})"
-
-
-def _held(seen: Combinations) -> str:
-    return f"; with {', '.join(f'`{name}`' for name in seen.held)} as given" if seen.held else ""
+def _was(number: int) -> str:
+    return "was" if number == 1 else "were"
 
 
 def _open(seen: Combinations) -> str:
     told = _counted(seen)
-    untried = seen.planned - len(seen.rehearsed)
-    unmet = [f"`{name}={_short(value)}`" for name, value in seen.values if not seen.met(name, value)]
-    if untried:
-        told += ", each value among them" if not unmet else f"; not tried: {', '.join(unmet[:4])}"
-        told += " and others" if len(unmet) > 4 else ""
-        told += f" (all take about {_minutes(seen)}: raise --time-limit and --budget)"
-    first = next(((row, start) for row, start in seen.rehearsed if start.how == "unknown"), None)
-    return f"{told}; {written(first[0])}: {first[1].error}" if first else told
+    if seen.untried:
+        unmet = [f"`{name}={_short(value)}`" for name, value in seen.values if not seen.met(name, value)]
+        without = f", with {', '.join(unmet[:3])}{' and others' if unmet[3:] else ''} in none that was" if unmet else ""
+        told += f"{without} (all take about {_minutes(seen)}: raise --time-limit and --budget)"
+    row, start = next(((row, start) for row, start in seen.rehearsed if start.how == "unknown"), ({}, None))
+    return f"{told}; {written(row)}: {start.error}" if start else told
 
 
 def _minutes(seen: Combinations) -> str:

@@ -40,6 +40,8 @@ def blame(
         else:
             guilty.append(name)
             is_narrow &= start.how != "unknown"
+    if not guilty:  # it fails and does not, with the same values
+        return Blame(failing, fault, is_narrow=False)
     companions = []
     for name in [name for name in failing if name not in guilty]:
         matters = yield from _matters(name, left, fault, choices[name])
