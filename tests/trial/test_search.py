@@ -109,9 +109,9 @@ def test_a_combination_wins_over_what_the_user_gives(tmp_path: Path) -> None:
 
 
 def test_a_runner_fills_values_flags_and_aliases() -> None:
-    assert list(arguments_of(GRID, {"lr": 0.01})) == "--lr 0.01 --momentum 0.9 --out=rehearsed --small".split()
+    assert list(arguments_of(GRID, {"lr": 0.01})) == ["--lr", "0.01", "--momentum", "0.9", "--out=rehearsed", "--small"]
     filled = list(arguments_of(GRID, {"size": "big", "nesterov": True}))
-    assert filled == "--lr 0.1 --momentum 0.5 --nesterov --out=rehearsed --wide".split()
+    assert filled == ["--lr", "0.1", "--momentum", "0.5", "--nesterov", "--out=rehearsed", "--wide"]
 
 
 def test_a_script_is_examined_as_the_runner_starts_it_first() -> None:

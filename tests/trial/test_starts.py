@@ -88,7 +88,8 @@ def starts(source: Source, combinations: Sequence[Combination], seconds: float =
 
     def asking() -> Generator[Combination, Start, None]:
         for combination in combinations:
-            found.append((yield combination))
+            start = yield combination
+            found.append(start)
 
     answer_starts(asking(), source, seconds)
     return found
