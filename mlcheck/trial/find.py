@@ -70,8 +70,8 @@ def load_trial(entry: str, options: EntryOptions = _PLAIN) -> Trial:
         return trial
     target = find_object(entry)
     trial = _perhaps_alone(lambda: _accepted(target, entry, values, config, seed, options), seed, options)
-    if not any(kind == "script" for kind, _ in trial.record):  # a trainer starts its own ranks
-        trial.source = Source(entry, replace(options, seed=seed), folder)
+    by_trainer = any(kind == "script" for kind, _ in trial.record)
+    trial.source = Source(entry, replace(options, seed=seed), folder, by_trainer)
     trial.planned = _planned(options, config, values)
     if hides_real and isinstance(target, type):
         trial.notices.append("the installed `determined` package is replaced by mlcheck's stand-in")

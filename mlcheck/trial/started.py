@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import json
+import linecache
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +31,29 @@ from mlcheck.trial.trackers import Trackers
 from mlcheck.trial.trial import Declined, EntryError, EntryOptions, NotReached, RejectedConfig, is_program
 
 _TICK_S = 0.01
-_NO_MEMORY = re.compile(r"out of (?:shared )?memory|allocate memory|ALLOC_FAILED|not enough memory", re.IGNORECASE)
-_NEEDS_GPU = re.compile(r"cuda|nccl|nvidia|\bgpus?\b|not implemented for '(?:Half|BFloat16)'", re.IGNORECASE)
+_NO_MEMORY = re.compile(
+    r"out of (?:shared )?memory|allocate memory|ALLOC_FAILED|not enough memory|killed by signal: (?:Killed|Bus)",
+    re.IGNORECASE,
+)
+_NEEDS_GPU = re.compile(
+    r"cuda|nccl|nvidia|\bgpus?\b|\b(?:mps|xpu|hpu)\b|not implemented for '(?:Half|BFloat16)'", re.IGNORECASE
+)
+_FOR_GPUS = {"apex", "bitsandbytes", "causal_conv1d", "deepspeed", "flash_attn", "mamba_ssm", "triton", "xformers"}
 _NETWORK = ("requests.", "urllib3.", "urllib.error.", "http.client.", "httpx.", "huggingface_hub.", "socket.")
 _COMPILER = ("torch._dynamo.", "torch._inductor.")
 _FULL = {errno.ENOMEM, errno.ENOSPC, errno.EMFILE, errno.ENFILE}
 
 Told = dict[str, Any]
+Job = Mapping[str, Any]
 
 
 def main(text: str) -> None:
     """Answer requests until there is an empty one."""
     channel, job = connect(), json.loads(text)
     scratch = Path(os.environ[SCRATCH])
+    for name in job["modules"] if job["forks"] else ():
+        with suppress(Exception):  # whoever needs it, is told
+            import_module(name)
     with open(job["requests"], encoding="utf-8") as requests:
         channel.send({"ready": True})
         for number, line in enumerate(requests):
@@ -50,24 +62,21 @@ def main(text: str) -> None:
             options = EntryOptions.read(request["options"])
             folder = scratch / f"start-{number}"
             folder.mkdir()
-            if job["forks"]:
-                told = _forked(job["entry"], options, folder, request["seconds"])
-            else:
-                told = _start(job["entry"], options, folder)
+            told = _forked(job, options, folder, request["seconds"]) if job["forks"] else _start(job, options, folder)
             channel.send({"start": told})
             if not job["forks"]:
                 break
     channel.finish()
 
 
-def _forked(entry: str, options: EntryOptions, folder: Path, seconds: float) -> Told:
+def _forked(job: Job, options: EntryOptions, folder: Path, seconds: float) -> Told:
     """Start it in a fork and see how that ends; nothing of it is left."""
     killed = oom_kills()
     process = os.fork()
     if not process:
         try:
             os.setpgid(0, 0)
-            _write(folder, _start(entry, options, folder))
+            _write(folder, _start(job, options, folder))
         finally:
             os._exit(0)
     with suppress(OSError):  # whichever of the two is first
@@ -110,21 +119,24 @@ def _mark() -> str:
     return f"{TOKEN}={outer or own}"
 
 
-def _start(entry: str, options: EntryOptions, folder: Path) -> Told:
+def _start(job: Job, options: EntryOptions, folder: Path) -> Told:
     os.environ[SCRATCH] = str(folder)
     torch.set_num_threads(min(torch.get_num_threads(), cores(), 4))
     if options.cpu_shim:
         CpuShim().install()
     Trackers(str(folder)).install()
-    try:
-        if not is_program(entry):
-            return _one_step(entry, options)
+    if job["by_itself"]:
         _leave_at_first_step(folder)
-        found: list[Told] = []
-        on_common_ground(lambda: found.append(_one_step(entry, options)))
-        return found[0]
+    found: list[Told] = []
+
+    def start() -> None:
+        found.append(_one_step(job["entry"], options))
+
+    try:
+        on_common_ground(start) if is_program(job["entry"]) else start()
     except BaseException as error:
-        return _judged(error, is_program(entry))
+        return _judged(error, job["by_itself"])
+    return found[0]
 
 
 def _leave_at_first_step(folder: Path) -> None:
@@ -179,9 +191,17 @@ def _excuse(error: BaseException) -> str:
             return "what it asks of the network did not come"
         if named.startswith(_COMPILER):
             return "it was not compiled on this machine"
-        if advice(one) or (_NEEDS_GPU.search(str(one)) and not torch.cuda.is_available()):
+        if advice(one) or (not torch.cuda.is_available() and _asks_for_gpu(one)):
             return "it asks for what this machine's devices lack"
     return ""
+
+
+def _asks_for_gpu(error: BaseException) -> bool:
+    """By what it says, or by the user's line: `assert torch.cuda.is_available()` says nothing."""
+    place = user_frame(error.__traceback__)
+    missing = error.name if isinstance(error, ModuleNotFoundError) and error.name else ""
+    line = linecache.getline(*place) if place else ""
+    return missing in _FOR_GPUS or any(_NEEDS_GPU.search(text) for text in (str(error), line))
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

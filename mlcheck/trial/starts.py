@@ -22,6 +22,10 @@ _MOST_DEATHS = 3
 _LEAST_S = 2.0
 _SLOW, _SLOW_S = 5, 10.0  # times as long as others took, and at least so long
 
+# What a process of the program's has loaded of these, all its starts need; none starts threads or a GPU at import.
+_SLOW_TO_LOAD = {"lightning", "numpy", "pandas", "pytorch_lightning", "scipy", "sklearn", "torchmetrics", "torchvision"}
+_SLOW_TO_LOAD |= {"accelerate", "datasets", "timm", "transformers"}
+
 How = Literal["starts", "fails", "rejected", "unknown"]
 
 
@@ -118,7 +122,13 @@ def _child(asked: _Asked, source: Source, seconds: float) -> ChildEnd:
                 asked.answer(Start.read(message["start"]))
             os.write(pipe, asked.line())
 
-        job = {"entry": source.entry, "requests": str(requests), "forks": sys.platform == "linux"}
+        job = {
+            "entry": source.entry,
+            "by_itself": source.runs_by_itself,
+            "requests": str(requests),
+            "forks": sys.platform == "linux",
+            "modules": [name for name in sys.modules if name.partition(".")[0] in _SLOW_TO_LOAD],
+        }
         try:
             return run_child(
                 child_command("mlcheck.trial.started", json.dumps(job)),

@@ -75,15 +75,23 @@ def is_program(entry: str) -> bool:
 
 @dataclass(frozen=True)
 class Source:
-    """How another process constructs the same trial: from which folder, and with which options."""
+    """How another process constructs the same trial: from which folder, and with which options.
+
+    `by_trainer`: a trainer of Lightning's or Transformers' runs it, which starts its own ranks.
+    """
 
     entry: str
     options: EntryOptions
     folder: str
+    by_trainer: bool = False
 
     @property
     def is_program(self) -> bool:
         return is_program(self.entry)
+
+    @property
+    def runs_by_itself(self) -> bool:
+        return self.is_program or self.by_trainer
 
 
 @dataclass

@@ -144,6 +144,17 @@ def test_what_the_machine_cannot_do_blames_nobody() -> None:
     assert [dict(fault.values) for fault in found.faults] == [{"width": 128, "heads": 6}]
 
 
+def test_a_value_that_is_broken_by_itself_clears_nobody() -> None:
+    def answer(values: Mapping[str, Any]) -> Start:
+        return OTHER if values["dropout"] > 1 else ODD if values["optimizer"] == "lbfgs" else STARTS
+
+    axes = (Axis("dropout", (0.5, 1.5)), Axis("optimizer", ("sgd", "lbfgs")))
+    found = rehearse(answer, axes)
+    assert [(dict(one.values), one.is_narrow) for one in found.faults if one.fault is ODD] == [
+        ({"optimizer": "lbfgs"}, True)
+    ]
+
+
 def test_without_time_the_values_are_not_narrowed() -> None:
     asked = itertools.count()
     found = rehearse(lambda values: NO_TIME if next(asked) > 3 else divides(values), AXES)
@@ -197,6 +208,10 @@ def test_what_was_not_tried_is_told() -> None:
     )
 
 
+def test_where_nothing_was_tried_that_is_told() -> None:
+    assert open_reason(seen(planned=6)) == "none of 6 planned combinations was tried within 8 s: raise --time-limit"
+
+
 def test_a_failure_names_values_error_and_place() -> None:
     place = Location("net.py", 3)
     values = {"heads": 6, "width": 128}
@@ -212,6 +227,8 @@ def test_a_failure_names_values_error_and_place() -> None:
     assert (
         message == "`heads=6` with `width=128` does not start, whichever of these values is to blame: ValueError: odd"
     )
+    alone = Fault({"heads": 6}, ODD.error, place, "", planned=2, is_narrow=False)
+    assert check(seen(STARTS, ODD, faults=[alone])).findings[0].message == "`heads=6` does not start: ValueError: odd"
     none = check(seen(ODD, ODD, faults=[Fault({}, ODD.error, place, "", planned=2, is_narrow=True)]))
     assert none.findings[0].message == "none of the 2 combinations that were tried starts: ValueError: odd"
 

@@ -40,6 +40,10 @@ FUNCTION = """
                 raise RuntimeError("weights are not there")
         if act == "gpu":
             raise AssertionError("Torch not compiled with CUDA enabled")
+        if act == "silent":
+            assert act == "gpu" and torch.cuda.is_available()
+        if act == "package":
+            import flash_attn
         if act == "crash":
             ctypes.string_at(0)
         if act == "leave":
@@ -124,11 +128,11 @@ def test_each_start_is_judged_by_itself(tmp_path: Path) -> None:
 
 
 def test_what_the_machine_lacks_is_no_fault(tmp_path: Path) -> None:
-    found = acts(tmp_path, "huge", "offline", "gpu")
+    found = acts(tmp_path, "huge", "offline", "gpu", "silent", "package")
     assert {start.how for start in found.values()} == {"unknown"}
     assert "memory" in found["huge"].error
     assert "network" in found["offline"].error
-    assert "devices" in found["gpu"].error
+    assert all("devices" in found[name].error for name in ("gpu", "silent", "package"))
 
 
 def test_one_that_hangs_keeps_the_others_from_nothing_but_time(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def _fault(fault: Fault, seen: Combinations) -> Finding:
     if not fault.values:
         told = f"none of the {len(seen.rehearsed)} combinations that were tried starts"
         return Finding(f"{told}: {fault.error}", fault.place)
-    unsure = "" if fault.is_narrow else ", whichever of these values is to blame"
+    unsure = "" if fault.is_narrow or len(fault.values) == 1 else ", whichever of these values is to blame"
     share = f" ({fault.planned:,} of {seen.planned:,} combinations)" if seen.is_whole and fault.is_narrow else ""
     return Finding(f"{written(fault.values)} does not start{unsure}{share}: {fault.error}", fault.place, help=help_)
 
@@ -85,6 +85,9 @@ def _was(number: int) -> str:
 
 
 def _open(seen: Combinations) -> str:
+    if not seen.rehearsed:
+        planned = plural(seen.planned, "planned combination")
+        return f"none of {planned} was tried within {seen.seconds:.0f} s: raise --time-limit"
     told = _counted(seen)
     if seen.untried:
         unmet = [f"`{name}={_short(value)}`" for name, value in seen.values if not seen.met(name, value)]
@@ -100,8 +103,9 @@ def _minutes(seen: Combinations) -> str:
 
 
 def _numbers(seen: Combinations) -> dict[str, float]:
-    counts = {how: float(seen.count(how)) for how in ("starts", "fails", "rejected", "unknown")}
-    return {"planned": float(seen.planned), "rehearsed": float(len(seen.rehearsed)), **counts}
+    named = {"starts": "started", "fails": "failed", "rejected": "rejected", "unknown": "open"}
+    counts = {name: float(seen.count(how)) for how, name in named.items()}
+    return {"planned": float(seen.planned), "tried": float(len(seen.rehearsed)), **counts}
 
 
 def _figures(seen: Combinations) -> tuple[Figure, ...]:

@@ -44,7 +44,7 @@ def blame(
         return Blame(failing, fault, is_narrow=False)
     companions = []
     for name in [name for name in failing if name not in guilty]:
-        matters = yield from _matters(name, left, fault, choices[name])
+        matters = yield from _matters(name, left, choices[name])
         if matters is None:
             is_narrow = False
         elif matters:
@@ -52,9 +52,7 @@ def blame(
     return Blame({name: left[name] for name in (*guilty, *companions)}, fault, is_narrow)
 
 
-def _matters(
-    name: str, failing: Combination, fault: Start, choices: Sequence[Any]
-) -> Generator[Combination, Start, bool | None]:
+def _matters(name: str, failing: Combination, choices: Sequence[Any]) -> Generator[Combination, Start, bool | None]:
     """Whether another of a few values lets it start; None where that is not known."""
     others = [value for value in choices if key_of({name: value}) != key_of({name: failing[name]})]
     is_known = False
@@ -62,5 +60,5 @@ def _matters(
         start = yield {**failing, name: value}
         if start.how == "starts":
             return True
-        is_known |= start.is_same(fault)
+        is_known |= start.how == "fails"
     return False if is_known or not others else None

@@ -58,7 +58,7 @@ class OtherProcess:
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
         source = trial.source
-        if source is None:
+        if source is None or source.by_trainer:
             raise NotMeasured("the program cannot be begun in another process")
         if not _HASHED.search(program_text(trial)):
             raise NotMeasured("the program neither hashes nor makes sets")
