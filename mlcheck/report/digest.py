@@ -25,7 +25,10 @@ ORDER = (*ALARMS, Outcome.PENDING, Outcome.INCONCLUSIVE, Outcome.WAIVED, Outcome
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The first line of a report. `rule`, `place` and `symptoms` are empty unless something is wrong."""
+    """The first line of a report. `rule`, `place` and `symptoms` are empty unless something is wrong.
+
+    `suspect` is a rule that only warns, and that what is told may come of.
+    """
 
     outcome: Outcome
     sentence: str
@@ -33,10 +36,13 @@ class Headline:
     place: str = ""
     symptoms: tuple[Item, ...] = ()
     sure: bool = True
+    suspect: str = ""
 
     @property
     def explains(self) -> str:
-        """`it explains 2 other failures`, or nothing."""
+        """`it explains 2 other failures`, `signal-explodes may explain it`, or nothing."""
+        if self.suspect:
+            return f"{self.suspect} may explain it"
         if not self.symptoms:
             return ""
         warnings = sum(item.outcome is Outcome.WARN for item in self.symptoms)
@@ -50,10 +56,11 @@ def headline(checklist: Sequence[Item], found: Sequence[Cause]) -> Headline:
     """The verdict and the cause that accounts for most of it; without an alarm, what is open and what was seen."""
     counted = counts(checklist)
     if found:
-        decided = found[0].item.decided
-        worst = next(outcome for outcome in ALARMS if outcome in counted)
-        sure = decided.outcome is not Outcome.WARN
-        return Headline(worst, evidence(decided), decided.rule, short_place(decided), found[0].symptoms, sure)
+        cause, symptoms = found[0].item, found[0].symptoms
+        first = min((cause, *symptoms), key=lambda item: ALARMS.index(item.outcome))
+        decided, suspect = first.decided, "" if first is cause else cause.decided.rule
+        sure = first.outcome is not Outcome.WARN
+        return Headline(first.outcome, evidence(decided), decided.rule, short_place(decided), symptoms, sure, suspect)
     if Outcome.PENDING not in counted and Outcome.INCONCLUSIVE not in counted and Outcome.PASS not in counted:
         return Headline(Outcome.SKIP, f"nothing was checked: {_rest(counted) or 'there was no rule to answer'}")
     gravest = next(one for one in (Outcome.PENDING, Outcome.INCONCLUSIVE, Outcome.PASS) if one in counted)

@@ -39,9 +39,16 @@ def test_the_headline_names_the_cause_its_place_and_what_it_explains() -> None:
 
 
 def test_a_heuristic_only_may_explain() -> None:
-    told = verdict(result("hunch", Outcome.WARN, summary="w", explains=("x",)), result("x", Outcome.FAIL))
-    assert (told.outcome, told.rule) == (Outcome.FAIL, "hunch")
-    assert told.explains == "it may explain 1 other failure"
+    told = verdict(result("hunch", Outcome.WARN, summary="w", explains=("x",)), result("x", Outcome.WARN))
+    assert (told.outcome, told.rule) == (Outcome.WARN, "hunch")
+    assert told.explains == "it may explain 1 other warning"
+
+
+def test_what_failed_comes_before_what_only_warns_and_may_explain_it() -> None:
+    hunch = result("hunch", Outcome.WARN, summary="w", explains=("x", "y"))
+    told = verdict(hunch, result("y", Outcome.WARN), result("x", Outcome.FAIL, summary="it broke"))
+    assert (told.outcome, told.rule, told.sentence) == (Outcome.FAIL, "x", "it broke")
+    assert told.explains == "hunch may explain it"
 
 
 def test_a_crash_without_words_shows_the_end_of_its_traceback() -> None:
