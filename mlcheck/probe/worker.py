@@ -16,6 +16,7 @@ from mlcheck.core.fingerprint import fingerprints
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe import checks
+from mlcheck.probe.chosen import ENTRY_RULE
 from mlcheck.probe.examination import Examination
 from mlcheck.probe.job import Job
 from mlcheck.probe.measure.place import raised_at
@@ -36,7 +37,6 @@ from mlcheck.trial.traceback import error_line, user_frame, user_traceback
 from mlcheck.trial.trackers import Trackers
 from mlcheck.trial.trial import RejectedConfig, Trial, is_program
 
-ENTRY_RULE = "entry-does-not-run"
 _REJECTED = "probe it with values that it accepts: --hp NAME=VALUE"
 _ABSENT = "install it beside mlcheck, or install mlcheck where the program runs and start it from there"
 
