@@ -10,7 +10,16 @@ import pytest
 
 from mlcheck.trial.config import hyperparameters
 from mlcheck.trial.ranges import values_of
-from mlcheck.trial.search import Search, arguments_of, begun, key_of, middle_of, search_of, started_with
+from mlcheck.trial.search import (
+    Search,
+    arguments_of,
+    begun,
+    examined_with,
+    key_of,
+    middle_of,
+    search_of,
+    started_with,
+)
 from mlcheck.trial.trial import EntryOptions
 
 WIDTH = {"type": "categorical", "vals": [64, 128]}
@@ -106,6 +115,13 @@ def test_a_combination_wins_over_what_the_user_gives(tmp_path: Path) -> None:
     of = options(tmp_path, {"width": WIDTH}, hparams={"width": 3, "data": "small"})
     assert started_with(of, {"width": 64}).hparams == {"width": 64, "data": "small"}
     assert middle_of(search(of), of) == {"width": 3}
+
+
+def test_the_values_that_stand_for_ranges_are_told(tmp_path: Path) -> None:
+    of = options(tmp_path, {"width": WIDTH, "lr": 0.1})
+    told = f"of the ranges in {of.config} it was started with width=64: --hp NAME=VALUE sets others"
+    assert examined_with(of) == told
+    assert examined_with(options(tmp_path, {"lr": 0.1})) == examined_with(EntryOptions()) == ""
 
 
 def test_a_runner_fills_values_flags_and_aliases() -> None:

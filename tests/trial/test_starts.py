@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
+
+import pytest
 
 from mlcheck.trial.search import Combination
 from mlcheck.trial.starts import NO_TIME, Start, answer_starts
@@ -169,3 +172,33 @@ def test_a_script_ends_with_its_first_step(tmp_path: Path) -> None:
     assert found["other"].error.startswith("train.py refuses its arguments: argument --kind: invalid choice: 'other'")
     assert not found["other"].error.endswith("`--`")
     assert not (tmp_path / "kept.txt").exists()
+
+
+MODULE = """
+    import lightning
+    import torch
+    from torch import nn
+
+    class Module(lightning.LightningModule):
+        def __init__(self, groups=1):
+            super().__init__()
+            self.net = nn.Sequential(nn.Linear(4, 8), nn.GroupNorm(groups, 8), nn.Linear(8, 2))
+
+        def training_step(self, batch, _):
+            return nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+        def train_dataloader(self):
+            data = torch.utils.data.TensorDataset(torch.randn(64, 4), torch.randint(2, (64,)))
+            return torch.utils.data.DataLoader(data, 8, shuffle=True)
+"""
+
+
+def test_a_module_that_a_trainer_runs(tmp_path: Path) -> None:
+    pytest.importorskip("lightning")
+    of = replace(source(tmp_path, MODULE, "program.py:Module"), by_trainer=True)
+    found = starts(of, [{}, {"groups": 3}, {"groups": 4}], seconds=240)
+    assert [start.how for start in found] == ["starts", "fails", "starts"]
+    assert found[1].error == "ValueError: num_channels (8) must be divisible by num_groups (3)"
