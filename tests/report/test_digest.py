@@ -11,15 +11,16 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import By, Outcome, Severity, Stage
 from mlcheck.core.report import Report, Result, items
 from mlcheck.report import digest
+from mlcheck.report.headline import Headline, headline
 
 
 def result(rule: str, outcome: Outcome, by: By = By.LINT, **more: Any) -> Result:
     return Result(rule, rule, Stage.DATA, Severity.ERROR, by, outcome, **more)
 
 
-def verdict(*results: Result) -> digest.Headline:
+def verdict(*results: Result) -> Headline:
     checklist = items(results)
-    return digest.headline(checklist, causes(checklist))
+    return headline(checklist, causes(checklist))
 
 
 def test_the_headline_names_the_cause_its_place_and_what_it_explains() -> None:
