@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from mlcheck.core.dataclasses import replace
 from mlcheck.core.memory_size import byte_count
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.named_tuples import NamedTuple
@@ -92,7 +93,7 @@ def probe_options(config: Config) -> ProbeOptions | None:
         start = start_of(experiment)
     if not start.entry:
         return None
-    return ProbeOptions(
+    options = ProbeOptions(
         entry=start.entry,
         config=experiment,
         hyperparameters=config.hyperparameters,
@@ -109,6 +110,20 @@ def probe_options(config: Config) -> ProbeOptions | None:
         memory_limit=byte_count(config.memory_limit) if config.memory_limit else 0,
         folder=start.folder,
     )
+    return with_grid(options)
+
+
+def with_grid(options: ProbeOptions) -> ProbeOptions:
+    """With the grid of a runner, where the config is one. Raises Mistake where that starts another program."""
+    from mlcheck.experiment.tasks import grid_of, tasks
+
+    grid = grid_of(options.config) if options.config else None
+    if grid is None:
+        return options
+    found = tasks(grid, os.path.normpath(options.entry))
+    if found is None:
+        raise Mistake(f"no command of the grid {options.config} starts {options.entry}")
+    return replace(options, config="", grid=found)
 
 
 def rule_options(config: Config, given: Mapping[str, Any] | None = None) -> RuleOptions:
@@ -127,15 +142,19 @@ def rule_options(config: Config, given: Mapping[str, Any] | None = None) -> Rule
 
 
 def start_of(experiment: str) -> Start:
-    """What an experiment's YAML starts as its `entrypoint`; of a file with one trial class, that class.
+    """What an experiment's YAML starts as its `entrypoint`, or a runner's grid; of a file with one trial class, that.
 
     Nothing where that is another command. The whole file is judged where it is used; here it must only be read.
     """
     import yaml
 
     from mlcheck.experiment.launch import launched
+    from mlcheck.experiment.tasks import grid_of, tasks
     from mlcheck.experiment.trial_code import only_trial
 
+    if (grid := grid_of(experiment)) is not None:
+        script = (tasks(grid) or {"script": ""})["script"]
+        return Start(script, (), _folder_of(script, experiment))
     try:
         with open(experiment, encoding="utf-8") as file:
             settings = yaml.safe_load(file)
@@ -146,11 +165,18 @@ def start_of(experiment: str) -> Start:
     entry, arguments = launched(settings.get("entrypoint") if isinstance(settings, dict) else None)
     if not entry or any("$" in word for word in (entry, *arguments)):  # what the shell of the container puts in
         return Start()
-    beside = os.path.dirname(experiment) or "."
-    module = entry.partition(":")[0].removesuffix(".py").replace("/", ".")
-    first = module.split(".")[0]
-    here = any(os.path.exists(os.path.join(beside, name)) for name in (first, f"{first}.py"))
-    folder = beside if here else "."
-    if entry.endswith(".py") and (name := only_trial(folder, module)):
+    folder = _folder_of(entry, experiment)
+    if entry.endswith(".py") and (name := only_trial(folder, _module_of(entry))):
         return Start(f"{entry}:{name}", (), folder)
     return Start(entry, arguments, folder)
+
+
+def _folder_of(entry: str, experiment: str) -> str:
+    """That of the config where the code lies beside it; else the working folder."""
+    beside = os.path.dirname(experiment) or "."
+    first = _module_of(entry).split(".")[0]
+    return beside if any(os.path.exists(os.path.join(beside, name)) for name in (first, f"{first}.py")) else "."
+
+
+def _module_of(entry: str) -> str:
+    return entry.partition(":")[0].removesuffix(".py").replace("/", ".")

@@ -53,7 +53,8 @@ def add_format_options(parser: argparse._ActionsContainer) -> None:
 
 def add_probe_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what probe runs")
-    group.add_argument("--config", metavar="FILE", help="the experiment's YAML: hyperparameters and entry point")
+    of_config = "the experiment's YAML: hyperparameters and entry point; or the grid of a runner"
+    group.add_argument("--config", metavar="FILE", help=of_config)
     group.add_argument("--hp", action="append", default=[], metavar="NAME=VALUE", help="override a hyperparameter")
     group.add_argument("--prep", metavar="MODULE:FUNCTION", help="call this before importing the entry point")
     group.add_argument("--cpu-shim", action="store_true", help="run CUDA calls on the CPU, and list where they are")

@@ -89,9 +89,10 @@ def probe_options(arguments: argparse.Namespace, config: Config) -> ProbeOptions
         return None
     require("probe", PROBE_NEEDS)
     folder = start.folder if start.entry else table.folder
-    return replace(
+    options = replace(
         table,
         config=arguments.config or table.config,
+        grid=None if arguments.config else table.grid,
         hyperparameters={**config.hyperparameters, **_hyperparameters(arguments.hp)},
         prep=arguments.prep or config.prep,
         arguments=arguments.script_arguments or start.arguments or table.arguments,
@@ -106,6 +107,7 @@ def probe_options(arguments: argparse.Namespace, config: Config) -> ProbeOptions
         memory_limit=arguments.memory_limit or table.memory_limit,
         folder=folder,
     )
+    return project.with_grid(options)
 
 
 def require_files(options: ProbeOptions) -> None:

@@ -44,19 +44,19 @@ class Figure:
     data: dict[str, Any]
 
 
-LIMIT_COLUMNS = ("limit", "allowed", "measured", "workers", "verdict")
+LIMIT_COLUMNS = ("limit", "allowed", "measured", "in parallel", "verdict")  # workers, connections or users
+_AGAINST_LIMITS = "Against the limits"
 
 
 def limit_table(rows: list[list[str]]) -> Figure:
     """Numbers beside their limits: short, and shown in every form of the report."""
-    return Figure("table", "Against the limits", {"columns": list(LIMIT_COLUMNS), "rows": rows})
+    return Figure("table", _AGAINST_LIMITS, {"columns": list(LIMIT_COLUMNS), "rows": rows})
 
 
 def limit_rows(figure: Figure) -> list[list[str]]:
     """The rows of such a table; none of any other figure."""
-    told = figure.data if figure.kind == "table" else {}
-    columns, rows = told.get("columns"), told.get("rows")
-    if columns != list(LIMIT_COLUMNS) or not isinstance(rows, list):
+    rows = figure.data.get("rows") if figure.kind == "table" and figure.title == _AGAINST_LIMITS else None
+    if not isinstance(rows, list):
         return []
     return [[str(cell) for cell in row] for row in rows if isinstance(row, list) and len(row) == len(LIMIT_COLUMNS)]
 

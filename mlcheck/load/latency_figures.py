@@ -63,7 +63,7 @@ def _table(found: list[Line], ladder: Ladder, queries: str) -> Figure:
             high,
         ]
         rows.append([*measured, line.limit, WORDS[line.decision] if line.decision else "", line.n, beside])
-    columns = ["workers", "queries/s", "latency", "ms", "from", "to", "limit", "verdict", "n", "closed loop, ms"]
+    columns = ["in parallel", "queries/s", "latency", "ms", "from", "to", "limit", "verdict", "n", "closed loop, ms"]
     return Figure(
         "table", f"Latency of {queries} queries, 95 % intervals, against its limits", {"columns": columns, "rows": rows}
     )

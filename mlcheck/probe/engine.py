@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-import pkgutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.options import RuleOptions
-from mlcheck.core.outcome import Outcome, Stage
+from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Report, Result
-from mlcheck.probe import checks
+from mlcheck.probe.chosen import ENTRY_RULE, asks_for_ranks, probe_rules, rules_of
 from mlcheck.probe.dump import last_user_line
 from mlcheck.probe.job import Job, budget_spent
 from mlcheck.probe.result import from_message, relocated, result_of
@@ -25,7 +23,6 @@ from mlcheck.trial.child import child_command
 from mlcheck.trial.isolate import ChildEnd, End, run_child
 from mlcheck.trial.memory import MemoryGuard
 
-ENTRY_RULE = "entry-does-not-run"
 _START_UP_S = 60.0
 _BUSY = 0.2
 _SPENT = "raise --budget if it only needs longer, or give it less data or a smaller model"
@@ -44,7 +41,8 @@ class ProbeOptions:
     `arguments` are those of a script, as on its own command line. `only` and `skip` name rules or stages. `ranks` is
     how many processes stand for several devices; 0 for two where the program is meant for several, or is asked about.
     `cpu_shim` leads what the program asks of CUDA to the CPU. `epochs` is how long the run is planned to be, 0 for as
-    its config says. `rule_options` are the numbers that were set for single rules, checked.
+    its config says. `grid` is what a runner starts the script with. `rule_options` are the numbers that were set for
+    single rules, checked.
     """
 
     entry: str
@@ -62,6 +60,7 @@ class ProbeOptions:
     folder: str = "."
     ranks: int = 0
     epochs: int = 0
+    grid: dict[str, Any] | None = None
     rule_options: RuleOptions = field(default_factory=dict)
 
 
@@ -108,29 +107,6 @@ def run_probes(options: ProbeOptions, progress: Callable[[str, int, int], None] 
     return report
 
 
-def probe_rules(only: tuple[str, ...] = (), skip: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The rules that probes answer, of those selected by name or by stage, the entry's own first."""
-    catalog = Catalog()
-    only, skip = _rules_of(catalog, only), _rules_of(catalog, skip)
-    names = [module.name.replace("_", "-") for module in pkgutil.iter_modules(checks.__path__)]
-    wanted = [name for name in names if (not only or name in only) and name not in skip]
-    return (ENTRY_RULE, *(name for name in wanted if name != ENTRY_RULE))
-
-
-def _rules_of(catalog: Catalog, named: tuple[str, ...]) -> tuple[str, ...]:
-    """Rules by name; for a stage, its rules. An unknown name is the user's mistake, told with its neighbours."""
-    stages: dict[str, list[str]] = {}
-    for rule, path in catalog.paths.items():
-        stages.setdefault(Path(path).parent.name, []).append(rule)
-    return tuple(rule for name in named for rule in stages.get(name) or (catalog[name].name,))
-
-
-def _asks_for_ranks(catalog: Catalog, only: tuple[str, ...]) -> bool:
-    """Whether the rules that were chosen are about several processes; one of them is content with two set up."""
-    chosen = {rule for rule in _rules_of(catalog, only) if Path(catalog.paths[rule]).parent.name == Stage.SCALE}
-    return bool(chosen - {"ranks-read-same-data"})
-
-
 class _Run:
     """The state of one examination: what is answered, what is open, what killed a child."""
 
@@ -156,7 +132,7 @@ class _Run:
 
     def leave_out_costly(self) -> None:
         """What takes long is measured for those who chose it, by its name or its stage."""
-        chosen = _rules_of(self._catalog, self._options.only)
+        chosen = rules_of(self._catalog, self._options.only)
         for rule in self.rules:
             if rule not in chosen and (needs := self._catalog[rule].needs):
                 reason = f"needs {needs}: choose it with --only {rule}"
@@ -173,10 +149,12 @@ class _Run:
             hyperparameters=options.hyperparameters,
             prep=options.prep,
             arguments=options.arguments,
-            ranks=options.ranks or (2 if _asks_for_ranks(self._catalog, options.only) else 0),
+            ranks=options.ranks or (2 if asks_for_ranks(self._catalog, options.only) else 0),
             cpu_shim=options.cpu_shim or on_cpu,
             without_gpu=on_cpu,
             epochs=options.epochs,
+            grid=options.grid,
+            memory_limit=options.memory_limit,
             seed=options.seed,
             time_limit=options.time_limit,
             budget=budget,

@@ -17,7 +17,7 @@ class Job:
 
     `budget` is what is left of `whole_budget`, 0 where it is all. `blocked` says how far the program was seen to get:
     measurements that need more of it are skipped. `rule_options` are the numbers that were set for single rules.
-    `without_gpu`: CUDA is not to be found.
+    `without_gpu`: CUDA is not to be found. `grid` is what a runner starts the script with.
     """
 
     entry: str
@@ -34,6 +34,8 @@ class Job:
     without_gpu: bool = False
     whole_budget: float = 0.0
     epochs: int = 0
+    grid: dict[str, Any] | None = None
+    memory_limit: int = 0
     rule_options: RuleOptions = field(default_factory=dict)
     dead: dict[str, str] = field(default_factory=dict)
     blocked: dict[str, str] = field(default_factory=dict)

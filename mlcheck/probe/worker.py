@@ -16,6 +16,7 @@ from mlcheck.core.fingerprint import fingerprints
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe import checks
+from mlcheck.probe.chosen import ENTRY_RULE
 from mlcheck.probe.examination import Examination
 from mlcheck.probe.job import Job
 from mlcheck.probe.measure.place import raised_at
@@ -30,12 +31,12 @@ from mlcheck.trial.lost_gpu import GpuLost, look_at_gpu
 from mlcheck.trial.ran import Ran
 from mlcheck.trial.reads import Reads
 from mlcheck.trial.script.coroutine import on_common_ground
+from mlcheck.trial.search import begun, examined_with
 from mlcheck.trial.surroundings import machine, packages
 from mlcheck.trial.traceback import error_line, user_frame, user_traceback
 from mlcheck.trial.trackers import Trackers
 from mlcheck.trial.trial import RejectedConfig, Trial, is_program
 
-ENTRY_RULE = "entry-does-not-run"
 _REJECTED = "probe it with values that it accepts: --hp NAME=VALUE"
 _ABSENT = "install it beside mlcheck, or install mlcheck where the program runs and start it from there"
 
@@ -106,9 +107,11 @@ def _loaded(job: Job, channel: Channel) -> Trial | None:
         world=job.ranks,
         cpu_shim=job.cpu_shim,
         epochs=job.epochs,
+        grid=job.grid,
+        memory_limit=job.memory_limit,
     )
     try:
-        return load_trial(job.entry, options)
+        return load_trial(job.entry, begun(options))
     except RejectedConfig as error:
         line = f"the trial rejects its hyperparameters: {error}"
         _answer_all(job, channel, _broken(job.entry, line, error, Outcome.ERROR))
@@ -122,15 +125,17 @@ def _loaded(job: Job, channel: Channel) -> Trial | None:
         look_at_gpu()
         when = "run as it is" if is_program(job.entry) else "before its first step"
         line = f"{when}, the program raised {error_line(error)}"
-        _answer_all(job, channel, _broken(job.entry, line, error, Outcome.FAIL), user_traceback(error))
+        verdict = _broken(job.entry, line, error, Outcome.FAIL, examined_with(options))
+        _answer_all(job, channel, verdict, user_traceback(error))
     except SystemExit as error:
         line = f"the entry point called sys.exit({error.code!r}) while it was loaded"
         _answer_all(job, channel, _broken(job.entry, line, error, Outcome.FAIL), user_traceback(error))
     return None
 
 
-def _broken(entry: str, line: str, error: BaseException | None, outcome: Outcome) -> Verdict:
-    finding = Finding(line, raised_at(error) if error else Location(), help=_remedy(error, entry) if error else "")
+def _broken(entry: str, line: str, error: BaseException | None, outcome: Outcome, otherwise: str = "") -> Verdict:
+    remedy = (_remedy(error, entry) if error else "") or otherwise
+    finding = Finding(line, raised_at(error) if error else Location(), help=remedy)
     return Verdict(outcome, summary=line, findings=(finding,))
 
 

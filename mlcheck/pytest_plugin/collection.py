@@ -57,7 +57,7 @@ class Project:
     @property
     def probed(self) -> tuple[str, ...]:
         """The rules that the probes answer; no probe is run to know them."""
-        from mlcheck.probe.engine import probe_rules
+        from mlcheck.probe.chosen import probe_rules
 
         return probe_rules(self._only, self._skip)
 

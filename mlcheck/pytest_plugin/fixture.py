@@ -22,7 +22,7 @@ from mlcheck.core.mistake import Mistake
 from mlcheck.core.options import RuleOptions
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Report, Result
-from mlcheck.probe.engine import probe_rules
+from mlcheck.probe.chosen import probe_rules
 from mlcheck.probe.examination import Examination
 from mlcheck.probe.job import Job
 from mlcheck.probe.result import from_message

@@ -11,7 +11,8 @@ import pytest
 from mlcheck.config import load_config
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.report import Result
-from mlcheck.probe.engine import ENTRY_RULE, ProbeOptions, probe_rules
+from mlcheck.probe.chosen import ENTRY_RULE, probe_rules
+from mlcheck.probe.engine import ProbeOptions
 from mlcheck.project import rule_options
 from mlcheck.pytest_plugin.evidence import answered, judge
 from mlcheck.pytest_plugin.runs import Runs

@@ -1,4 +1,4 @@
-"""What every renderer says alike: the verdict and its cause, counts, stages, numbers, the command to repeat."""
+"""What every renderer says alike: counts, stages, numbers, the command to repeat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from mlcheck.core.causes import Cause
 from mlcheck.core.finding import limit_rows
 from mlcheck.core.notebook import is_notebook
 from mlcheck.core.outcome import By, Outcome, Stage
@@ -21,69 +20,6 @@ ALARMS = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
 _TOGETHER = 4
 _DEAREST = 3
 ORDER = (*ALARMS, Outcome.PENDING, Outcome.INCONCLUSIVE, Outcome.WAIVED, Outcome.SKIP, Outcome.PASS)
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """The first line of a report. `rule`, `place` and `symptoms` are empty unless something is wrong."""
-
-    outcome: Outcome
-    sentence: str
-    rule: str = ""
-    place: str = ""
-    symptoms: tuple[Item, ...] = ()
-    sure: bool = True
-
-    @property
-    def explains(self) -> str:
-        """`it explains 2 other failures`, or nothing."""
-        if not self.symptoms:
-            return ""
-        warnings = sum(item.outcome is Outcome.WARN for item in self.symptoms)
-        failures = len(self.symptoms) - warnings
-        told = [plural(failures, "other failure")] if failures else []
-        told += [plural(warnings, "warning" if failures else "other warning")] if warnings else []
-        return f"it {'explains' if self.sure else 'may explain'} {' and '.join(told)}"
-
-
-def headline(checklist: Sequence[Item], found: Sequence[Cause]) -> Headline:
-    """The verdict and the cause that accounts for most of it; without an alarm, what is open and what was seen."""
-    counted = counts(checklist)
-    if found:
-        decided = found[0].item.decided
-        worst = next(outcome for outcome in ALARMS if outcome in counted)
-        sure = decided.outcome is not Outcome.WARN
-        return Headline(worst, evidence(decided), decided.rule, short_place(decided), found[0].symptoms, sure)
-    if Outcome.PENDING not in counted and Outcome.INCONCLUSIVE not in counted and Outcome.PASS not in counted:
-        return Headline(Outcome.SKIP, f"nothing was checked: {_rest(counted) or 'there was no rule to answer'}")
-    gravest = next(one for one in (Outcome.PENDING, Outcome.INCONCLUSIVE, Outcome.PASS) if one in counted)
-    told = "; ".join(part for part in (_waiting(counted), _undecided(counted), _good(counted)) if part)
-    return Headline(gravest, told)
-
-
-def _waiting(counted: dict[Outcome, int]) -> str:
-    waiting = counted.get(Outcome.PENDING, 0)
-    if not waiting:
-        return ""
-    return f"{plural(waiting, 'question')} {'waits' if waiting == 1 else 'wait'} for a person's sign-off"
-
-
-def _undecided(counted: dict[Outcome, int]) -> str:
-    """Of the questions that a program can answer and that this program raises, how many stay open."""
-    undecided = counted.get(Outcome.INCONCLUSIVE, 0)
-    asked = undecided + counted.get(Outcome.PASS, 0)
-    return f"{undecided} of {plural(asked, 'question')} could not be decided" if undecided else ""
-
-
-def _good(counted: dict[Outcome, int]) -> str:
-    """`nothing failed` is said only where something passed."""
-    return f"nothing failed: {_rest(counted)}" if Outcome.PASS in counted else _rest(counted)
-
-
-def _rest(counted: dict[Outcome, int]) -> str:
-    """What needs no attention, the most welcome first."""
-    calm = (Outcome.PASS, Outcome.WAIVED, Outcome.SKIP)
-    return ", ".join(f"{counted[outcome]} {words(outcome)}" for outcome in calm if outcome in counted)
 
 
 def counts(checklist: Iterable[Item]) -> dict[Outcome, int]:

@@ -19,6 +19,7 @@ from mlcheck.core.plural import plural
 from mlcheck.core.report import Item, Report
 from mlcheck.core.signoff import UNSIGNED
 from mlcheck.report import digest, figures
+from mlcheck.report.headline import headline
 from mlcheck.report.safe import block, one_line
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -38,7 +39,7 @@ def render(report: Report) -> str:
             report=report,
             checklist=checklist,
             causes=found,
-            headline=digest.headline(checklist, found),
+            headline=headline(checklist, found),
             counts=digest.counts(checklist),
             stages=digest.by_stage(checklist),
             limits=digest.limits(report),

@@ -11,6 +11,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.core.report import Item, Report
 from mlcheck.report import digest
+from mlcheck.report.headline import headline
 from mlcheck.report.safe import one_line
 
 _SPECIAL = re.compile(r"([\\*_\[\]|~>])")
@@ -22,7 +23,7 @@ def render(report: Report) -> str:
     """Markdown of at most some 20 causes and 20 open questions. User text cannot form markup or mention anyone."""
     checklist = report.items()
     found = causes(checklist)
-    verdict = digest.headline(checklist, found)
+    verdict = headline(checklist, found)
     rule = f" {_code(verdict.rule)}" if verdict.rule else ""
     place = f" ({_code(verdict.place)})" if verdict.place else ""
     explains = f"; {verdict.explains}" if verdict.explains else ""

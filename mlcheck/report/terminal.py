@@ -14,6 +14,7 @@ from mlcheck.core.plural import plural
 from mlcheck.core.report import Item, Report
 from mlcheck.core.signoff import UNSIGNED
 from mlcheck.report import digest
+from mlcheck.report.headline import headline
 from mlcheck.report.rows import Row, printed
 from mlcheck.report.safe import one_line
 from mlcheck.report.terminal_item import MARGIN, STYLE, alarm, calm, label_of, stop_of, stopped_alike, under
@@ -57,7 +58,7 @@ def _head(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator
 
 def _verdict(checklist: list[Item], found: list[Cause]) -> Text:
     """The outcome with what accounts for most of it: first in the report, and last, where a terminal stops."""
-    verdict = digest.headline(checklist, found)
+    verdict = headline(checklist, found)
     line = Text(f"{label_of(verdict.outcome)}  ", style=STYLE[verdict.outcome])
     if verdict.rule:
         line.append(f"{one_line(verdict.rule, 80)}  ", style="bold")

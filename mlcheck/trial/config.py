@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from mlcheck.trial.ranges import MIDDLE, representative
 from mlcheck.trial.trial import EntryError
 from mlcheck.yaml12 import CoreLoader
 
@@ -58,6 +59,12 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
+def is_grid(config: Mapping[str, Any]) -> bool:
+    """Whether its search takes counted values of every range, and no others."""
+    searcher = config.get("searcher")
+    return isinstance(searcher, Mapping) and searcher.get("name") == "grid"
+
+
 def _configs_here() -> list[str]:
     """The YAML files of the working folder that set hyperparameters."""
     found = []
@@ -65,9 +72,6 @@ def _configs_here() -> list[str]:
         with suppress(EntryError):
             found += [str(path)] if "hyperparameters" in read_config(path) else []
     return found
-
-
-MIDDLE = 0.5
 
 
 def hyperparameters(
@@ -81,7 +85,7 @@ def hyperparameters(
         declared = {}
     if not isinstance(declared, Mapping):
         raise EntryError(f"`hyperparameters` in {source} must be a mapping of names to values, not {_kind(declared)}")
-    chosen = _choose_group(declared, "", source, share)
+    chosen = _choose_group(declared, "", source, share, is_grid(config))
     for name, value in overrides.items():
         *groups, last = name.split(".")
         inner = chosen
@@ -108,42 +112,24 @@ def _group(items: Mapping[str, Any], path: str, source: str) -> Hyperparameters:
     return group
 
 
-def _choose_group(declared: Mapping[str, Any], path: str, source: str, share: float) -> Hyperparameters:
-    chosen = {name: _choose(value, f"{path}{name}", source, share) for name, value in declared.items()}
+def _choose_group(declared: Mapping[str, Any], path: str, source: str, share: float, is_grid: bool) -> Hyperparameters:
+    chosen = {name: _choose(value, f"{path}{name}", source, share, is_grid) for name, value in declared.items()}
     return _group(chosen, path, source)
 
 
-def _choose(value: Any, name: str, source: str, share: float) -> Any:
-    """A value of a search range: the midpoint (for `log` of the exponents) and first category, or as `share` says."""
+def _choose(value: Any, name: str, source: str, share: float, is_grid: bool) -> Any:
+    """A value as it is, or one of a search range."""
     if not isinstance(value, Mapping):
         return value
     if "type" not in value:
-        return _choose_group(value, f"{name}.", source, share)
+        return _choose_group(value, f"{name}.", source, share, is_grid)
     try:
-        return _representative(value, share)
+        return representative(value, share, is_grid)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise EntryError(
             f"the hyperparameter `{name}` in {source} cannot be read as a {value['type']!r} range: "
             "const needs val, categorical needs vals, int and double need minval and maxval, log also base"
         ) from error
-
-
-def _representative(value: Mapping[str, Any], share: float) -> Any:
-    match value["type"]:
-        case "const":
-            return value["val"]
-        case "categorical":
-            return value["vals"][0 if share == MIDDLE else round(share * (len(value["vals"]) - 1))]
-        case "int":
-            first, last = int(value["minval"]), int(value["maxval"])
-            return first + int(share * (last - first))
-        case "double":
-            low, high = float(value["minval"]), float(value["maxval"])
-            return low + share * (high - low)
-        case "log":
-            low, high = float(value["minval"]), float(value["maxval"])
-            return float(value.get("base", 10)) ** (low + share * (high - low))
-    raise ValueError("unknown type")
 
 
 def _one_line(error: yaml.YAMLError) -> str:

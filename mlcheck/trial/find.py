@@ -14,13 +14,14 @@ import torch
 from torch import nn
 
 from mlcheck.trial import functions, lightning, model, trainers
-from mlcheck.trial.config import MIDDLE, Hyperparameters, hyperparameters, read_config
+from mlcheck.trial.config import Hyperparameters, hyperparameters, read_config
 from mlcheck.trial.construct import arguments_of
 from mlcheck.trial.determined import adapter, package
 from mlcheck.trial.determined.api import PyTorchTrial
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.importing import explain, find_object, module_of, put_folder_first
 from mlcheck.trial.planned import Planned, planned_by
+from mlcheck.trial.ranges import MIDDLE
 from mlcheck.trial.ranks.alone import Alone
 from mlcheck.trial.ranks.spawned import Spawned
 from mlcheck.trial.script.program import Notebook, left_out, program
@@ -69,8 +70,8 @@ def load_trial(entry: str, options: EntryOptions = _PLAIN) -> Trial:
         return trial
     target = find_object(entry)
     trial = _perhaps_alone(lambda: _accepted(target, entry, values, config, seed, options), seed, options)
-    if not any(kind == "script" for kind, _ in trial.record):  # a trainer starts its own ranks
-        trial.source = Source(entry, replace(options, seed=seed), folder)
+    by_trainer = any(kind == "script" for kind, _ in trial.record)
+    trial.source = Source(entry, replace(options, seed=seed), folder, by_trainer)
     trial.planned = _planned(options, config, values)
     if hides_real and isinstance(target, type):
         trial.notices.append("the installed `determined` package is replaced by mlcheck's stand-in")

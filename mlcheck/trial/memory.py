@@ -20,17 +20,21 @@ _LEAST_LEFT = 256 * 2**20
 _MOST_LEFT = 2 * 2**30
 _LOOK_S = 0.1
 _COUNT_S = 0.5
+_EARLY_SHARE, _EARLY_MARGIN = 0.9, 2.0
 
 
 class MemoryGuard:
     """Watches the processes that carry a mark. `limit` in bytes; 0 for what the machine has.
 
+    An `early` one speaks up a little before another that watches the same: what it ends spares the rest.
+
     Without a limit it speaks up only where hardly anything is left and most of what is used is theirs: before the
     system kills one process or another.
     """
 
-    def __init__(self, limit: int = 0) -> None:
-        self._limit = limit
+    def __init__(self, limit: int = 0, early: bool = False) -> None:
+        self._limit = int(limit * _EARLY_SHARE) if early else limit
+        self._margin = _EARLY_MARGIN if early else 1.0
         self._looked = self._counted = 0.0
 
     def complaint(self, mark: bytes) -> str:
@@ -42,7 +46,7 @@ class MemoryGuard:
         if self._limit:
             return self._over_limit(mark, now)
         left, total = machine_memory()
-        if left > min(_MOST_LEFT, max(_LEAST_LEFT, _LEFT * total)):
+        if left > self._margin * min(_MOST_LEFT, max(_LEAST_LEFT, _LEFT * total)):
             return ""
         held = held_by(marked(mark))
         if held < (total - left) / 2:

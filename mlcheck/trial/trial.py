@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,7 +37,9 @@ class EntryOptions:
     `arguments` are those of a script's own command line. `world` is on how many ranks it is to be run, 0 for as the
     program asks; with `communicates` this process is rank `rank` of them, and models are wrapped as on several
     devices; `dtype` is what they compute in. With `cpu_shim` what is asked of CUDA goes to the CPU. `epochs` is how
-    long the run is planned to be, where it is known better than from the config.
+    long the run is planned to be, where it is known better than from the config. `grid` is what a runner starts a
+    script with: the words of its command and the values that fill them. `memory_limit` in bytes is for all processes
+    together, 0 for what the machine has.
     """
 
     config: Path | None = None
@@ -52,6 +54,18 @@ class EntryOptions:
     dtype: torch.dtype | None = None
     cpu_shim: bool = False
     epochs: int = 0
+    grid: Mapping[str, Any] | None = None
+    memory_limit: int = 0
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON, from which `read` has it; all but the dtype."""
+        named = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "dtype"}
+        return {**named, "config": str(self.config or ""), "hparams": dict(self.hparams)}
+
+    @staticmethod
+    def read(plain: Mapping[str, Any]) -> EntryOptions:
+        config = Path(plain["config"]) if plain["config"] else None
+        return EntryOptions(**{**plain, "config": config, "arguments": tuple(plain["arguments"])})
 
 
 def is_program(entry: str) -> bool:
@@ -61,15 +75,23 @@ def is_program(entry: str) -> bool:
 
 @dataclass(frozen=True)
 class Source:
-    """How another process constructs the same trial: from which folder, and with which options."""
+    """How another process constructs the same trial: from which folder, and with which options.
+
+    `by_trainer`: a trainer of Lightning's or Transformers' runs it, which starts its own ranks.
+    """
 
     entry: str
     options: EntryOptions
     folder: str
+    by_trainer: bool = False
 
     @property
     def is_program(self) -> bool:
         return is_program(self.entry)
+
+    @property
+    def runs_by_itself(self) -> bool:
+        return self.is_program or self.by_trainer
 
 
 @dataclass
@@ -149,6 +171,14 @@ class Trial:
 
 class EntryError(Mistake):
     """The entry point cannot become a trial: one sentence that says what, where and what to do."""
+
+
+class Declined(EntryError):
+    """A program ended by itself before it trained, and said that something was wrong: with its arguments, or a code."""
+
+    def __init__(self, told: str, remedy: str) -> None:
+        super().__init__(f"{told}{remedy}")
+        self.told = told
 
 
 class RejectedConfig(Exception):

@@ -12,7 +12,8 @@ import pytest
 from mlcheck.core.catalog import UnknownRule
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Report, Result, report_from_dict
-from mlcheck.probe.engine import ENTRY_RULE, Interrupted, ProbeOptions, probe_rules, run_probes
+from mlcheck.probe.chosen import ENTRY_RULE, probe_rules
+from mlcheck.probe.engine import Interrupted, ProbeOptions, run_probes
 from mlcheck.trial import child
 
 SEEDED = (

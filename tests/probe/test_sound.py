@@ -12,7 +12,7 @@ from sound_programs import SOUND
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.engine import probe_rules
+from mlcheck.probe.chosen import probe_rules
 
 ALARMS = {Outcome.FAIL, Outcome.WARN, Outcome.ERROR}
 LONG = {"cannot-overfit-one-batch", "learning-rate-too-high", "learning-rate-too-low", "signal-fades-with-depth"}

@@ -11,15 +11,16 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import By, Outcome, Severity, Stage
 from mlcheck.core.report import Report, Result, items
 from mlcheck.report import digest
+from mlcheck.report.headline import Headline, headline
 
 
 def result(rule: str, outcome: Outcome, by: By = By.LINT, **more: Any) -> Result:
     return Result(rule, rule, Stage.DATA, Severity.ERROR, by, outcome, **more)
 
 
-def verdict(*results: Result) -> digest.Headline:
+def verdict(*results: Result) -> Headline:
     checklist = items(results)
-    return digest.headline(checklist, causes(checklist))
+    return headline(checklist, causes(checklist))
 
 
 def test_the_headline_names_the_cause_its_place_and_what_it_explains() -> None:
@@ -39,9 +40,16 @@ def test_the_headline_names_the_cause_its_place_and_what_it_explains() -> None:
 
 
 def test_a_heuristic_only_may_explain() -> None:
-    told = verdict(result("hunch", Outcome.WARN, summary="w", explains=("x",)), result("x", Outcome.FAIL))
-    assert (told.outcome, told.rule) == (Outcome.FAIL, "hunch")
-    assert told.explains == "it may explain 1 other failure"
+    told = verdict(result("hunch", Outcome.WARN, summary="w", explains=("x",)), result("x", Outcome.WARN))
+    assert (told.outcome, told.rule) == (Outcome.WARN, "hunch")
+    assert told.explains == "it may explain 1 other warning"
+
+
+def test_what_failed_comes_before_what_only_warns_and_may_explain_it() -> None:
+    hunch = result("hunch", Outcome.WARN, summary="w", explains=("x", "y"))
+    told = verdict(hunch, result("y", Outcome.WARN), result("x", Outcome.FAIL, summary="it broke"))
+    assert (told.outcome, told.rule, told.sentence) == (Outcome.FAIL, "x", "it broke")
+    assert told.explains == "hunch may explain it"
 
 
 def test_a_crash_without_words_shows_the_end_of_its_traceback() -> None:

@@ -27,7 +27,7 @@ def test_they_are_aligned_in_a_terminal_of_80_columns(held: Report) -> None:
     printed = terminal.render(held, width=80, color=False)
     section = printed[printed.index("AGAINST THE LIMITS") :].splitlines()[1:5]
     assert section == [
-        "verdict    limit       allowed    measured           workers",
+        "verdict    limit       allowed    measured           in parallel",
         "kept       random p99  <= 50 ms   31.2 ms [29, 33]   1, 2, 4",
         "BROKEN     random p99  <= 50 ms   154 ms [120, 190]  8",
         "undecided  accuracy    >= 90.00%  89.1% [85%, 92%]",
@@ -36,7 +36,7 @@ def test_they_are_aligned_in_a_terminal_of_80_columns(held: Report) -> None:
 
 def test_they_are_a_table_in_markdown_and_on_the_page(held: Report) -> None:
     text = markdown.render(held)
-    assert "| limit | allowed | measured | workers | verdict |\n| --- |" in text
+    assert "| limit | allowed | measured | in parallel | verdict |\n| --- |" in text
     assert "| random p99 | &lt;= 50 ms | 154 ms \\[120, 190\\] | 8 | BROKEN |" in text
     page = html.render(held)
     assert '<td class="held-broken">BROKEN</td>' in page

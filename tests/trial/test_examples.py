@@ -15,7 +15,8 @@ from mlcheck.core.causes import causes
 from mlcheck.core.outcome import By, Outcome
 from mlcheck.core.report import Report
 from mlcheck.lint.run import LintSettings, run_lint
-from mlcheck.probe.engine import ProbeOptions, probe_rules
+from mlcheck.probe.chosen import probe_rules
+from mlcheck.probe.engine import ProbeOptions
 from mlcheck.trial.find import EntryOptions, load_trial
 from mlcheck.trial.trial import Trial
 

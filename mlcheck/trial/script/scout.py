@@ -20,7 +20,7 @@ from mlcheck.trial.script.sight import Sight, calls_one_of
 from mlcheck.trial.script.stages import Stages
 from mlcheck.trial.script.turns import never_again, stack_of
 from mlcheck.trial.traceback import error_line
-from mlcheck.trial.trial import EntryError
+from mlcheck.trial.trial import Declined, EntryError
 
 ENOUGH_UPDATES = 3
 MOST_BATCHES = 64
@@ -186,13 +186,15 @@ class Scout:
             raise end.error
         if not self._backwards:
             if end and end.refused:
-                raise EntryError(f"{name} refuses its arguments: {end.refused}; give others after `--`")
+                raise Declined(f"{name} refuses its arguments: {end.refused}", "; give others after `--`")
             how = f" with sys.exit({end.exit_code!r})" if end and end.exit_code else ""
             how += f" after {error_line(end.handled)}" if end and end.handled else ""
-            raise EntryError(
-                f"{name} ended{how} without a training step: neither backward nor an optimizer was called in this "
+            told = f"{name} ended{how} without a training step"
+            remedy = (
+                ": neither backward nor an optimizer was called in this "
                 f"process; {program.change}, or name the trial or function in it that trains (module:Name)"
             )
+            raise Declined(told, remedy) if end and end.exit_code else EntryError(f"{told}{remedy}")
         if not self._has_reins():
             raise EntryError(
                 f"{name} trains without a DataLoader and without calling an nn.Module that has weights: there is "

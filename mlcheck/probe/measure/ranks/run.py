@@ -44,7 +44,7 @@ class RankRun:
     def unfit(cls, trial: Trial) -> str:
         """Programs for one process; those whose ranks cannot be started from here, or not without being asked to."""
         source = trial.source
-        if source is None:
+        if source is None or source.by_trainer:
             return "the program starts its ranks by itself, or cannot be started again"
         world = _world(trial, source)
         if world < 2:

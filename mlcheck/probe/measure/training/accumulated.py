@@ -51,7 +51,7 @@ class Accumulated:
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - some steps, whatever the limit
         source = trial.source
-        if source is None or source.is_program:
+        if source is None or source.runs_by_itself:
             raise NotMeasured("the program runs its own loop, which cannot be given a joined batch")
         with restored(trial):
             every = _every(trial)

@@ -12,7 +12,6 @@ import os
 import re
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
@@ -59,7 +58,7 @@ class OtherProcess:
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
         source = trial.source
-        if source is None:
+        if source is None or source.by_trainer:
             raise NotMeasured("the program cannot be begun in another process")
         if not _HASHED.search(program_text(trial)):
             raise NotMeasured("the program neither hashes nor makes sets")
@@ -75,26 +74,16 @@ def main(text: str) -> None:
     """In the other process: tell what the program begins with."""
     channel, job = connect(), json.loads(text)
     seed_all(job["options"]["seed"] or 0)
-    config = job["options"].pop("config")
     Trackers(os.environ[SCRATCH]).install()
-    trial = load_trial(job["entry"], EntryOptions(**job["options"], config=Path(config) if config else None))
+    trial = load_trial(job["entry"], EntryOptions.read(job["options"]))
     channel.send({"start": _start(trial)})
     channel.finish()
 
 
 def _elsewhere(source: Source, key: str, seconds: float) -> Start:
     """The start in a new process, with this key for hash(). Raises NotMeasured where it does not come so far."""
-    options, heard = source.options, list[dict[str, Any]]()
-    named = {
-        "config": str(options.config or ""),
-        "hparams": dict(options.hparams),
-        "seed": options.seed,
-        "prep": options.prep,
-        "arguments": list(options.arguments),
-        "world": options.world,
-        "cpu_shim": options.cpu_shim,
-    }
-    command = child_command(__name__, json.dumps({"entry": source.entry, "options": named}))
+    heard = list[dict[str, Any]]()
+    command = child_command(__name__, json.dumps({"entry": source.entry, "options": source.options.plain()}))
     end = run_child(command, time_limit_s=seconds, cwd=source.folder, on_message=heard.append, environment={_KEY: key})
     if end.how is not End.FINISHED or not heard:
         raise inconclusive(f"the program was not started in another process: {end}")

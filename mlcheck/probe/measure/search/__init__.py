@@ -1,0 +1,1 @@
+"""What a search over hyperparameters would start, rehearsed."""
