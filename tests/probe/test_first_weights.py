@@ -174,6 +174,35 @@ def test_a_frozen_table_with_structure_passes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("made", "outcome"),
+    [
+        ("drawn", Outcome.WARN),
+        ("normal", Outcome.PASS),
+        ("narrow", Outcome.PASS),  # within the bound of a new layer, but not up to it
+        ("signs", Outcome.PASS),
+        ("trained", Outcome.PASS),
+    ],
+)
+def test_a_small_frozen_layer(made: str, outcome: Outcome) -> None:
+    torch.manual_seed(0)
+    model = mlp()
+    trial = on_classes(model)
+    for index, batch in enumerate(list(trial.train_batches()) * 10 if made == "trained" else ()):
+        trial.train_step(batch, index)
+    last: Any = model[-1]
+    bound = last.in_features**-0.5
+    with torch.no_grad():
+        if made == "normal":
+            last.weight.normal_(std=bound / 3).clamp_(-bound, bound)
+        elif made == "narrow":
+            last.weight.uniform_(-bound / 2, bound / 2)
+        elif made == "signs":
+            last.weight.uniform_(-bound, bound).sign_().mul_(bound)
+    last.requires_grad_(False)
+    says(ask("frozen-fresh-weights", on_classes(model)), outcome)
+
+
+@pytest.mark.parametrize(
     ("moved", "outcome"),
     [(0.0, Outcome.WARN), (0.2, Outcome.PASS), (None, Outcome.SKIP)],
     ids=["drawn", "loaded", "on"],
