@@ -167,6 +167,11 @@ FAULTS = {
         ("ranks-drift-apart",),
         "4 of 4 gradients differ between ranks at step 1 (`0.weight`): they were averaged, and differ",
     ),
+    "rate-of-the-rank": Fault(
+        (("lr=0.1", "lr=0.1 * (1 + rank)"),),
+        ("ranks-drift-apart",),
+        "the gradients are the same, and the learning rates are not (0.1, 0.2)",
+    ),
     "exchange-loses-data": Fault(
         ((WRAP, WRAP + LOSSY),), ("ranks-drift-apart",), "they were averaged, and differ when the optimizer steps"
     ),

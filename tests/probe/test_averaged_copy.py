@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.model import averaged_copy
 from mlcheck.trial.trial import Trial
 
 COPY = "averaged-copy-wrong"
@@ -321,3 +322,49 @@ def test_two_networks_that_are_both_trained_are_no_copies() -> None:
     trial = trial_of(one, classes(8), cross_entropy, optimizer)
     trial.objects = (Holder(other),)
     assert ask(COPY, trial).outcome is Outcome.SKIP
+
+
+KEPT = """
+class Loop(PyTorchTrial):
+    def __init__(self, model):
+        self.helper = Helper(self)
+        self.model, self.ema = model, copy.deepcopy(model)
+
+    def train_batch(self, batch):
+        self.follow()
+
+    def follow(self):
+        average(self.model, self.ema)
+
+    def evaluate_batch(self, batch):
+        return loss(self.model, batch)
+"""
+HELPER = "class Helper:\n    def apply(self):\n        self.loop.model.load_state_dict(self.loop.ema.state_dict())\n"
+SWAPPED = "class Swap(Callback):\n    def on_validation_start(self, loop):\n        swap(loop.model, loop.ema)\n"
+BY_NAME = "def held(loop, name):\n    return getattr(loop, name)\n"
+AFTER = "def export(loop):\n    torch.save(loop.ema.state_dict(), 'ema.pt')\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "saved", "metric", "words"),
+    [
+        (KEPT, False, "loss", "nothing reads it: no checkpoint holds it"),
+        (KEPT + HELPER, False, "loss", "nothing reads it: no checkpoint holds it"),
+        (KEPT, True, "ema_loss", "nothing reads it: `ema_loss` is the model's own"),
+        (KEPT, True, "loss", ""),  # it may be what is deployed
+        (KEPT + "    def validate(self):\n        self.helper.apply()\n" + HELPER, False, "loss", ""),
+        (KEPT + SWAPPED, False, "ema_loss", ""),
+        (KEPT + BY_NAME, False, "loss", ""),
+        (KEPT + AFTER, False, "loss", ""),
+        (KEPT.replace("loss(self.model", "loss(self.ema"), False, "loss", ""),
+    ],
+)
+def test_an_average_that_nothing_reads(
+    text: str, saved: bool, metric: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = averaged(average, evaluate=False)
+    monkeypatch.setattr(averaged_copy, "loaded_text", lambda _: text)
+    parts: dict[str, Any] = {"model": trial.models["model"]}
+    trial.saved = {**parts, "ema": vars(trial.objects[0])["ema"]} if saved else parts
+    trial.evaluate_step = lambda batch: {metric: float(cross_entropy(trial.models["model"], batch).detach())}
+    says(ask(COPY, trial), Outcome.WARN if words else Outcome.PASS, *filter(None, [words]))

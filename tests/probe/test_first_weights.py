@@ -174,6 +174,35 @@ def test_a_frozen_table_with_structure_passes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("made", "outcome"),
+    [
+        ("drawn", Outcome.WARN),
+        ("normal", Outcome.PASS),
+        ("narrow", Outcome.PASS),  # within the bound of a new layer, but not up to it
+        ("signs", Outcome.PASS),
+        ("trained", Outcome.PASS),
+    ],
+)
+def test_a_small_frozen_layer(made: str, outcome: Outcome) -> None:
+    torch.manual_seed(0)
+    model = mlp()
+    trial = on_classes(model)
+    for index, batch in enumerate(list(trial.train_batches()) * 10 if made == "trained" else ()):
+        trial.train_step(batch, index)
+    last: Any = model[-1]
+    bound = last.in_features**-0.5
+    with torch.no_grad():
+        if made == "normal":
+            last.weight.normal_(std=bound / 3).clamp_(-bound, bound)
+        elif made == "narrow":
+            last.weight.uniform_(-bound / 2, bound / 2)
+        elif made == "signs":
+            last.weight.uniform_(-bound, bound).sign_().mul_(bound)
+    last.requires_grad_(False)
+    says(ask("frozen-fresh-weights", on_classes(model)), outcome)
+
+
+@pytest.mark.parametrize(
     ("moved", "outcome"),
     [(0.0, Outcome.WARN), (0.2, Outcome.PASS), (None, Outcome.SKIP)],
     ids=["drawn", "loaded", "on"],
@@ -202,6 +231,43 @@ def test_most_units_dead() -> None:
     verdict = ask("dead-units", on_classes(model))
     says(verdict, Outcome.WARN, "28 of 32 units of `1 (ReLU)`")
     assert verdict.figures[0].kind == "bars"
+
+
+class Stack(nn.Module):
+    """Layers of one width, with one ReLU, by one line, or one layer again and again."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(3)])
+        self.relu, self.how = nn.ReLU(), how
+
+    def forward(self, x: Tensor) -> Tensor:
+        for index, layer in enumerate(self.layers):
+            if self.how == "recurrent":
+                x = F.relu(self.layers[1](x + index))
+            else:
+                x = self.relu(layer(x)) if self.how == "module" else F.relu(layer(x))
+        return x
+
+
+@pytest.mark.parametrize(
+    ("how", "bias", "outcome", "words"),
+    [
+        ("module", -1e3, Outcome.WARN, "8 of 8 units of `0.relu (ReLU) behind 0.layers.1`"),
+        ("line", -1e3, Outcome.WARN, "behind 0.layers.1` are 0"),
+        ("module", 0.0, Outcome.PASS, ""),
+        ("line", 0.0, Outcome.PASS, ""),
+        ("recurrent", -2.0, Outcome.PASS, ""),  # dead at the first turn, and alive at the last
+    ],
+)
+def test_one_relu_for_several_layers(how: str, bias: float, outcome: Outcome, words: str) -> None:
+    model = nn.Sequential(Stack(how), nn.Linear(8, 5))
+    layer: Any = model.get_submodule("0.layers.1")
+    with torch.no_grad():
+        if how == "recurrent":
+            layer.weight.copy_(torch.eye(8))
+        layer.bias.fill_(bias)
+    says(ask("dead-units", on_classes(model)), outcome, *filter(None, [words]))
 
 
 def test_one_relu_for_layers_of_several_widths() -> None:

@@ -176,6 +176,30 @@ def test_a_weight_decay_that_keeps_a_model_from_learning(decay: float, outcome: 
         assert "the weight decay of 5 keeps the model from learning" in verdict.summary
 
 
+@pytest.mark.parametrize(("decay", "outcome"), [(1.0, Outcome.WARN), (0.11, Outcome.PASS)])
+def test_a_weight_decay_that_takes_back_what_was_learnt(decay: float, outcome: Outcome) -> None:
+    """Behind batch norm the scale of weights is nothing to the loss until it is nearly 0."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        *(nn.Linear(8, 48), nn.BatchNorm1d(48), nn.ReLU(), nn.Linear(48, 48), nn.BatchNorm1d(48), nn.ReLU()),
+        *(nn.Linear(48, 48), nn.ReLU(), nn.Linear(48, 1)),
+    )
+    batches = [(x, x[:, :1] + x[:, 1:2].relu() * x[:, 2:3]) for x, _ in classes(8, batches=30, size=50)]
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3, weight_decay=decay)
+    trial = trial_of(model, batches, lambda model, batch: F.mse_loss(model(batch[0]), batch[1]), optimizer)
+    said = ("and is at",) if outcome is Outcome.WARN else ()
+    says(ask("penalty-outweighs-loss", trial), outcome, *said)
+
+
+def test_a_weight_decay_that_keeps_a_model_from_noise() -> None:
+    """Without it every wrong label is learnt by heart in the end."""
+    torch.manual_seed(0)
+    model = mlp()
+    wrong = [(x, torch.where(torch.rand(len(x)) < 0.5, y, x[:, :5].argmax(1))) for x, y in classes(8, batches=6)]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=1.0)
+    says(ask("penalty-outweighs-loss", trial_of(model, wrong, cross_entropy, optimizer)), Outcome.PASS)
+
+
 @pytest.mark.parametrize(("decay", "outcome"), [(60.0, Outcome.WARN), (0.2, Outcome.PASS)])
 def test_a_weight_decay_that_a_warm_up_hides_at_first(decay: float, outcome: Outcome) -> None:
     trial = regularised(0.0)

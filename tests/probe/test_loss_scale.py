@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import UserDict
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -113,6 +114,42 @@ def decayed(weight: float) -> Any:
 def test_a_penalty_that_drowns_the_loss() -> None:
     says(ask("penalty-outweighs-loss", decayed(10.0)), Outcome.WARN, "a penalty of", "times the gradient of the loss")
     says(ask("penalty-outweighs-loss", decayed(1e-4)), Outcome.PASS)
+
+
+def own_loss(added: Callable[[nn.Module, Tensor], Any]) -> Any:
+    """A mean error that the program writes by itself, with something beside it."""
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        out = model(batch[0])
+        error: Tensor = (out.squeeze(1) - batch[0][:, 0]).abs().mean()
+        return error + added(model, out)
+
+    return trial_of(mlp(out=1), classes(8), loss)
+
+
+def squares(model: nn.Module) -> Any:
+    return sum(p.pow(2).sum() for p in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("added", "outcome"),
+    [
+        (lambda model, _: 10.0 * squares(model), Outcome.WARN),
+        (lambda model, _: sum(p.norm() for p in model.parameters()) * 20, Outcome.WARN),
+        (lambda model, _: sum(p.abs().sum() for p in model.parameters()), Outcome.WARN),
+        (lambda model, _: 1e-4 * squares(model), Outcome.PASS),
+        (
+            lambda model, _: -10.0 * squares(model),
+            Outcome.SKIP,
+        ),  # as a log-determinant, which keeps weights apart from 0
+        (lambda model, _: 10.0 * (model.get_submodule("0").weight.mean() - 1).pow(2), Outcome.SKIP),
+        (lambda _, out: 10.0 * out.pow(2).mean(), Outcome.SKIP),
+    ],
+)
+def test_a_penalty_beside_a_loss_of_the_programs_own(added: Any, outcome: Outcome) -> None:
+    torch.manual_seed(0)
+    said = ("times the gradient of the rest",) if outcome is not Outcome.SKIP else ()
+    says(ask("penalty-outweighs-loss", own_loss(added)), outcome, *said)
 
 
 def test_a_term_that_knows_the_data_is_no_penalty() -> None:

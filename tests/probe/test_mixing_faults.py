@@ -13,6 +13,7 @@ from torch.utils.data import TensorDataset
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
+from mlcheck.trial.determined.autocast import autocast_proxy
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,21 @@ def test_samples_that_meet(mix: Any) -> None:
     model = Function(lambda layers, x: layers["net"](mix(x)), net=mlp())
     verdict = fails("batch-mixing", trial_of(model, classes(8), cross_entropy))
     assert "layers.net.0 (Linear)" in verdict.summary
+
+
+@pytest.mark.parametrize(("dim", "outcome"), [(0, Outcome.FAIL), (1, Outcome.PASS)])
+def test_under_a_proxy_whose_copies_share_the_weights(dim: int, outcome: Outcome) -> None:
+    """As under Determined's use_amp: what is asked of a copy in float64 leaves the model as it is."""
+
+    def pooled(layers: Any, x: Tensor) -> Tensor:
+        states = layers["gru"](x.unflatten(1, (4, 2)))[0]
+        result: Tensor = layers["head"]((layers["score"](states).softmax(dim) * states).sum(1))
+        return result
+
+    gru, score, head = nn.GRU(2, 8, batch_first=True), nn.Linear(8, 1), nn.Linear(8, 5)
+    model = autocast_proxy(Function(pooled, gru=gru, score=score, head=head))
+    says(ask("batch-mixing", trial_of(model, classes(8), cross_entropy)), outcome)
+    assert all(weight.dtype is torch.float32 for weight in model.parameters())
 
 
 class Summary(nn.Module):

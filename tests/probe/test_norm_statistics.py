@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +17,45 @@ from mlcheck.trial.planned import Planned
 
 @pytest.mark.parametrize(
     ("momentum", "outcome"),
-    [(1.0, Outcome.WARN), (0.0, Outcome.WARN), (0.1, Outcome.PASS), (0.01, Outcome.PASS), (None, Outcome.PASS)],
+    [
+        *((momentum, Outcome.WARN) for momentum in (1.0, 0.99, 0.9, 0.0)),
+        *((momentum, Outcome.PASS) for momentum in (0.5, 0.1, 0.01, None)),
+    ],
 )
 def test_momentum_of_batch_norm(momentum: float | None, outcome: Outcome) -> None:
     model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16, momentum=momentum), nn.ReLU(), nn.Linear(16, 5))
     says(ask("batch-norm-forgets", on_classes(model)), outcome)
+
+
+ANNEALED = """
+def anneal(model, epoch):
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm1d):
+            module.momentum = max(0.9 * 0.5 ** (epoch // 20), 0.01)
+"""
+FOUND_AGAIN = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        for module in self.modules():
+            module.momentum = 0.9
+"""
+
+
+@pytest.mark.parametrize(("text", "outcome"), [(ANNEALED, Outcome.PASS), (FOUND_AGAIN, Outcome.WARN)])
+def test_a_momentum_that_is_annealed_begins_high(text: str, outcome: Outcome, tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16, momentum=0.9), nn.ReLU(), nn.Linear(16, 5))
+    trial = on_classes(model)
+    (tmp_path / "train.py").write_text(text)
+    trial.entry = str(tmp_path / "train.py"), 1
+    says(ask("batch-norm-forgets", trial), outcome)
+
+
+def test_the_last_batch_is_all_the_data() -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16, momentum=0.9), nn.ReLU(), nn.Linear(16, 5))
+    trial = on_classes(model)
+    trial.loaders = {"training": [next(iter(trial.train_batches()))]}
+    says(ask("batch-norm-forgets", trial), Outcome.PASS)
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,30 @@ def test_a_learning_rate_of_zero() -> None:
     assert "learning rate is 0" in fails("parameter-never-changes", trial).summary
 
 
+@pytest.mark.parametrize(
+    ("every", "rises", "outcome"),
+    [(8, True, Outcome.PASS), (40, True, Outcome.INCONCLUSIVE), (8, False, Outcome.FAIL), (40, False, Outcome.FAIL)],
+)
+def test_a_warm_up_from_zero_of_an_accumulation(every: int, rises: bool, outcome: Outcome) -> None:
+    """Its first update changes nothing, and the schedule goes on after it."""
+    model = mlp()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rises * min(1.0, step / 10))
+
+    def step(batch: Any, index: int) -> dict[str, Tensor]:
+        loss = cross_entropy(model, batch)
+        (loss / every).backward()
+        if (index + 1) % every == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+        return {"loss": loss.detach()}
+
+    trial = trial_of(model, classes(8), cross_entropy, optimizer, step)
+    trial.schedulers = {"warm-up": schedule}
+    assert ask("parameter-never-changes", trial).outcome is outcome
+
+
 def test_a_bias_that_normalisation_subtracts_again_has_no_gradient_but_rounding() -> None:
     model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 5))
     nn.init.ones_(model[0].bias)

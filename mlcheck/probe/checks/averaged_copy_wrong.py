@@ -21,6 +21,7 @@ _SWAPPED = 0.05
 _HELD = 0.5
 _FEW = 3
 _WORDS = {"ema", "average", "averaged", "avg", "shadow", "smoothed", "polyak", "swa"}
+_EVALUATED = {"ema", "shadow", "polyak", "swa"}
 _TARGET = "what values are compared with moves at every step of the optimizer"
 _AVERAGE = re.compile(r"ema|average|avg|shadow|smooth|polyak|swa")
 
@@ -75,11 +76,26 @@ def check(
             f"{names} did not move in {plural(seen.steps, 'step')} and an evaluation: it may be meant to stay as it is"
         )
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=seen.steps)
+    if unread := _unread(seen):
+        return unread
     if copied := [copy.name for copy in moving if not any(copy.decays)]:
         reason = f"`{copied[0]}` was set to the model at each of {plural(seen.steps, 'step')}: it may average later"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=seen.steps)
     told = "; ".join(f"`{copy.name}` keeps {_range(copy.decays)} of itself at a step" for copy in moving)
     return Verdict(Outcome.PASS, f"{told}, with nothing left behind", looked_at=seen.steps)
+
+
+def _unread(seen: AveragedCopies) -> Verdict | None:
+    """Where evaluation is of the model, and what is averaged lost, or said to be what is evaluated."""
+    called = [name for name in seen.metrics if _EVALUATED & set(name.lower().split("_"))]
+    for name in seen.unread:
+        if name in seen.unsaved or called:
+            why = "no checkpoint holds it" if name in seen.unsaved else f"`{called[0]}` is the model's own"
+            told = f"`{name}` averages the model's weights at every step and nothing reads it: {why}"
+            help_ = "evaluate the average, and save it: that is what is kept of the run"
+            finding = Finding(told, seen.place, help=help_)
+            return Verdict(Outcome.WARN, told, findings=(finding,), looked_at=seen.steps)
+    return None
 
 
 def _times_set(decays: list[float]) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
@@ -12,6 +14,7 @@ from mlcheck.probe.measure.model.wiring import Wiring
 from mlcheck.probe.measure.names import listed
 
 _MOSTLY = 0.5
+_ALMOST_ALL = 0.9
 
 
 def check(seen: Wiring, slow: SlowStatistics | None, reset: ResetStatistics | None) -> Verdict:
@@ -32,6 +35,8 @@ def check(seen: Wiring, slow: SlowStatistics | None, reset: ResetStatistics | No
                     help="in PyTorch momentum is the weight of the new batch: 0.1 is the default, 0.01 is slow",
                 )
             )
+    if not seen.last_batch_lasts:
+        findings += _last_alone(tracking)
     if reset and reset.names:
         findings.append(_begins_anew(reset))
     if slow and (finding := _never_arrive(slow)):
@@ -49,6 +54,20 @@ def check(seen: Wiring, slow: SlowStatistics | None, reset: ResetStatistics | No
     return Verdict(
         Outcome.PASS, f"{plural(len(tracking), 'batch norm')} with momentum {values}", looked_at=len(tracking)
     )
+
+
+def _last_alone(tracking: list[tuple[str, float | None]]) -> Iterator[Finding]:
+    near = [(name, momentum) for name, momentum in tracking if momentum and _ALMOST_ALL <= momentum < 1]
+    if near:
+        momentum = near[0][1]
+        names = listed([name for name, other in near if other == momentum])
+        told = f"the momentum of {names} is {momentum:g}: {100 * momentum:.0f} % of what evaluation normalises with"
+        help_ = f"in PyTorch momentum is the weight of the new batch: what other frameworks call {momentum:g} is "
+        yield Finding(
+            f"{told} is of the last training batch",
+            Location(symbol=near[0][0].partition(" ")[0]),
+            help=f"{help_}{1 - momentum:.2g}",
+        )
 
 
 def _begins_anew(reset: ResetStatistics) -> Finding:

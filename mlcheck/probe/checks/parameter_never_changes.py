@@ -42,6 +42,9 @@ def check(steps: TrainingSteps) -> Verdict:
             f"{plural(len(held), 'parameter')} with gradients, and all changed in {plural(updates, 'update')}",
             looked_at=len(held),
         )
+    if all(story.trace.rate == 0 < story.learning_rate for story in stuck) and not any(s.changed for s in held):
+        reason = f"{plural(updates, 'update')} so far, at a learning rate of 0, from which the schedule rises"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=len(held))
     idle = [story for story in stuck if story.learning_rate == 0]
     tiny = [story for story in stuck if story.learning_rate > 0]
     findings = tuple(_stuck(tiny, updates) + _idle(idle, updates))

@@ -17,6 +17,7 @@ _HELP = {
     rank_weights.OUTSIDE: "make it part of a module that is wrapped, also where it belongs to the loss",
     rank_weights.AFTERWARDS: "clip, mask and scale gradients alike on all ranks, after the last backward pass; where "
     "nothing does, the exchange itself loses data",
+    rank_weights.RATES: "give every rank the same learning rate: the size of the world may scale it, the rank must not",
     rank_weights.UNUSED: "remove what is unused, use it in every step, or wrap with find_unused_parameters=True",
     rank_weights.UNWRAPPED: "wrap it, DistributedDataParallel(model), or average the gradients before every step",
     rank_weights.START: "wrap the model in DistributedDataParallel, or broadcast the weights of rank 0 at the start",

@@ -51,8 +51,13 @@ def last_operation(tensor: torch.Tensor, known: dict[str, str], through: str = "
 
 def graph_nodes(root: torch.Tensor, limit: int = 50_000) -> set[Any]:
     """Every autograd node that contributes to `root`."""
+    return nodes_behind(root.grad_fn, limit)
+
+
+def nodes_behind(node: Any, limit: int = 50_000) -> set[Any]:
+    """This node and every one that contributes to it."""
     seen: set[Any] = set()
-    waiting = [root.grad_fn]
+    waiting = [node]
     while waiting and len(seen) < limit:
         node = waiting.pop()
         if node is None or node in seen:
@@ -90,6 +95,21 @@ def summands(root: torch.Tensor) -> set[Any]:
 
 
 _KEEPING = ("Neg", "Add", "Sub", "Squeeze", "View", "ReshapeAlias", "Alias", "ToCopy", "Clone")
+
+
+def added_up(root: torch.Tensor) -> list[Any]:
+    """The nodes of the terms of a loss, each of which enters by a factor that is a number."""
+    found: dict[Any, None] = {}
+    waiting: list[Any] = [root.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        name = node.name().split("Backward")[0]
+        parents = [parent for parent, _ in node.next_functions if parent is not None]
+        if name in _KEEPING or (name in ("Mul", "Div") and len(parents) == 1):
+            waiting += parents
+        else:
+            found[node] = None
+    return list(found)
 
 
 def is_plain_mean(root: torch.Tensor) -> bool:

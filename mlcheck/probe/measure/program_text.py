@@ -16,6 +16,15 @@ def program_text(trial: Trial) -> str:
     kinds = {type(module) for model in trial.models.values() for module in model.modules()}
     kinds |= {type(owner) for owner in trial.objects}
     files = {getattr(sys.modules.get(kind.__module__), "__file__", None) or "" for kind in kinds}
+    return _text_of(trial, files)
+
+
+def loaded_text(trial: Trial) -> str:
+    """The entry's file, and every other of the user's that was imported."""
+    return _text_of(trial, {getattr(module, "__file__", None) or "" for module in [*sys.modules.values()]})
+
+
+def _text_of(trial: Trial, files: set[str]) -> str:
     paths = [trial.entry[0], *sorted(file for file in files if file.endswith(".py") and is_users(file))]
     return "\n".join(_read(path) for path in dict.fromkeys(paths))
 

@@ -14,7 +14,7 @@ def autocast_proxy(model: nn.Module) -> nn.Module:
     """A new object of a subclass of the model's class that shares all of its attributes.
 
     As in Determined, only calls of the returned object run under autocast, and a deep copy of it still
-    shares the parameters of `model`. Autocast is off without CUDA.
+    shares the parameters of `model`, which is its `__wrapped__`. Autocast is off without CUDA.
     """
     kind = type(model)
 
@@ -31,6 +31,7 @@ def autocast_proxy(model: nn.Module) -> nn.Module:
         "__setattr__": lambda _, name, value: setattr(model, name, value),
         "__delattr__": lambda _, name: delattr(model, name),
         "__module__": kind.__module__,
+        "__wrapped__": model,
         "forward": forward,
     }
     proxy: nn.Module = type(kind.__name__, (kind,), members)()

@@ -164,6 +164,7 @@ class ModelWatch:
                 changed=self._changed(),
                 backwards=self.backwards,
                 batches=self.taken,
+                rates=tuple(float(group["lr"]) for group in optimizer.param_groups) if optimizer else (),
                 place=user_line(),
             )
         )

@@ -36,7 +36,8 @@ class Calls:
 class Step:
     """The moment before an optimizer steps: digests of gradients (None: there is none) and weights by name.
 
-    `calls` are by wrapped model. `changed` says of a wrapped model's weights what became of them since.
+    `rates` are the learning rates of its groups, `calls` are by wrapped model. `changed` says of a wrapped model's
+    weights what became of them since.
     """
 
     optimizer: int
@@ -46,6 +47,7 @@ class Step:
     changed: dict[str, str]
     backwards: int
     batches: int
+    rates: tuple[float, ...]
     place: Place
 
 

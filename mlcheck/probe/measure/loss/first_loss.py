@@ -18,7 +18,7 @@ from mlcheck.probe.measure.loss.floors import REACHED, Floors, floors, mean_loss
 from mlcheck.probe.measure.loss.loss_scene import LossScene
 from mlcheck.probe.measure.loss.losses import LossCall
 from mlcheck.probe.measure.loss.margins import has_margin
-from mlcheck.probe.measure.loss.penalties import Penalty, penalty_of
+from mlcheck.probe.measure.loss.penalties import Penalty, penalty_of, shrinking_of
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.tree import batch_size, leaves, map_tensors, rows
 from mlcheck.trial.trial import Trial
@@ -75,7 +75,8 @@ class FirstLoss:
     the same for each of the losses. A loss that draws random numbers is averaged over some draws, and `tiled_error` is
     the standard error of its growth. `values` are those of each batch. `plain_mean` says that a term of what backward
     is called on is a mean with no factor. `in_order` says that the first batches are simply the first of the data.
-    `optimizers` are the names of their classes.
+    `optimizers` are the names of their classes. `shrinking` is, where no loss is recognised, how many times the
+    gradient of the rest terms without the model's output draw the weights to 0.
     """
 
     reach: ClassVar[Reach] = "loss"
@@ -90,6 +91,7 @@ class FirstLoss:
     values: list[float] = field(default_factory=list)
     place: Location = field(default_factory=Location)
     penalty: Penalty | None = None
+    shrinking: float | None = None
     tiled: float | None = None
     tiled_error: float = 0.0
     growths: tuple[float | None, ...] = ()
@@ -123,6 +125,7 @@ class FirstLoss:
             values=[scene.value for scene in scenes],
             place=first.place,
             penalty=penalty_of(scenes),
+            shrinking=shrinking_of(scenes),
             tiled=tiled,
             tiled_error=error,
             growths=growths,

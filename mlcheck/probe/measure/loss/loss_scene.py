@@ -11,6 +11,7 @@ from torch import Tensor
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.autograd_graph import graph_nodes, is_plain_mean
 from mlcheck.probe.measure.loss.losses import LossCall, LossWatch
+from mlcheck.probe.measure.loss.weight_terms import WeightTerms
 from mlcheck.probe.measure.modules import ModuleWatch
 from mlcheck.probe.measure.simplified import stilled
 from mlcheck.probe.measure.training.gradients import GradientWatch, named_parameters
@@ -34,8 +35,9 @@ class LossScene:
         self.rest = 0.0
         self.ratio: float | None = None
         self.rest_norm = 0.0
+        self.weight_terms: WeightTerms | None = None
         gradients = GradientWatch([], self._trace)
-        modules = ModuleWatch()
+        self._modules = modules = ModuleWatch()
         with restored(trial), stilled(trial), self._losses, gradients, modules:
             seed_all(seed)
             trial.train_step(copied(batch), 0)
@@ -62,6 +64,10 @@ class LossScene:
         self.rest = float(root.detach().sum()) - known
         if mine and len(mine) == len([pull for pull in pulls if pull is not None]):
             self.ratio = self._gradient_ratio(root, mine, pulls)
+        elif not mine and root.requires_grad and root.numel() == 1:
+            weights = [parameter for parameter in self._parameters if parameter.requires_grad]
+            outputs = [tensor for call in self._modules.calls for _, tensor in leaves(call.output)]
+            self.weight_terms = WeightTerms.of(root, outputs, weights)
 
     def _behind(self, call: LossCall) -> set[int]:
         known = {id(parameter) for parameter in self._parameters}

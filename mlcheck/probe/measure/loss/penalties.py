@@ -28,5 +28,13 @@ def penalty_of(scenes: list[LossScene]) -> Penalty | None:
     return Penalty(first.rest, first.ratio, len(scenes) > 1 and alike)
 
 
+def shrinking_of(scenes: list[LossScene]) -> float | None:
+    """Where no loss is recognised: how many times the gradient of the rest draws all weights to 0, for every batch."""
+    found = [scene.weight_terms for scene in scenes if scene.weight_terms is not None and scene.backwards == 1]
+    if len(found) < len(scenes) or len(scenes) < 2 or not _alike([terms.norm for terms in found], 1e-3):
+        return None
+    return min(terms.ratio for terms in found)
+
+
 def _alike(values: list[float], tolerance: float) -> bool:
     return max(values) - min(values) <= tolerance * max(map(abs, values))

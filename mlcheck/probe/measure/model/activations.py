@@ -44,7 +44,7 @@ _KINDS = {
 
 @dataclass(slots=True)
 class Units:
-    """One nonlinearity: in how many of `rows` rows each unit was active, and how much of it is saturated.
+    """One nonlinearity behind one layer: in how many of `rows` rows each unit was active, and how much is saturated.
 
     `rows` are samples, times positions for convolutions and sequences. `saturated` is the share of tanh values
     beyond 0.99 and of sigmoid values within 0.005 of 0 or 1.
@@ -108,7 +108,7 @@ class Activations:
                 else "the training step runs no linear or convolutional layer of torch.nn"
             )
         return cls(
-            list(seen.units.values()),
+            seen.named_units(),
             [layer for layer in seen.layers.values() if layer.spread],
             seen.samples,
             len(trial.optimizers),
@@ -127,6 +127,7 @@ class _Observer(TorchFunctionMode):
         self.others = False
         self.precision = 0.0
         self._names = Names(trial.models)
+        self._behind = ""
         self._model = 0
         self._runs: Counter[nn.Module] = Counter()
 
@@ -134,13 +135,24 @@ class _Observer(TorchFunctionMode):
         sizes = [tensor.shape[0] for _, tensor in leaves((args, kwargs)) if tensor.ndim]
         self._model = sizes[0] if sizes else 0
         self._runs.clear()
+        self._behind = ""
         self.samples += self._model if not any(t.requires_grad for _, t in leaves((args, kwargs))) else 0
         return args, kwargs
+
+    def named_units(self) -> list[Units]:
+        """What serves several layers is named with the one it is behind."""
+        served = Counter(units.name for units in self.units.values())
+        for (_, _, behind), units in self.units.items():
+            if served[units.name] > 1 and behind:
+                units.name = f"{units.name} behind {behind}"
+        return list(self.units.values())
 
     def layer(self, module: nn.Module, output: Any) -> None:
         kind = {nn.ReLU: "relu", nn.Tanh: "tanh", nn.Sigmoid: "sigmoid"}.get(type(module))
         if kind and isinstance(output, Tensor):
             self._see(module, self._names.module(module), kind, output)
+        if next(module.parameters(recurse=False), None) is not None:
+            self._behind = self._names.path(module)
         if not isinstance(module, _WEIGHTED) or not isinstance(output, Tensor) or not self._names.knows(module):
             return
         values = output.detach().float()
@@ -182,7 +194,7 @@ class _Observer(TorchFunctionMode):
         values = output.detach()
         flat = values.movedim(1, -1) if values.ndim > 3 else values
         flat = flat.reshape(-1, flat.shape[-1])
-        key = key, flat.shape[-1]  # one nn.ReLU may serve several layers
+        key = key, flat.shape[-1], self._behind  # one nn.ReLU, or line, may serve several layers
         units = self.units.setdefault(key, Units(name or str(place), kind, place or Location()))
         units.rows += flat.shape[0]
         units.samples += output.shape[0]

@@ -18,7 +18,8 @@ from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock, repeated_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.model.following import Copy, Follow
-from mlcheck.probe.measure.program_text import names_after_construction, program_text
+from mlcheck.probe.measure.model.unread_copies import is_saved, names_one_reader
+from mlcheck.probe.measure.program_text import loaded_text, names_after_construction, program_text
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import cells_of
@@ -40,6 +41,8 @@ class AveragedCopies:
     copy.copy made: another module, with the very parts of the model.
     `settled` says that no function but `__init__` names anything that writes weights, such as `load_state_dict`.
     `straight` says that a framework evaluates right after steps, with nothing of the user's in between.
+    `unread` are copies that average, and that nothing but what averages them reads; `unsaved` those of them that are in
+    no checkpoint. `metrics` are what the evaluation reports.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -52,6 +55,9 @@ class AveragedCopies:
     aliases: tuple[str, ...] = ()
     shallow: tuple[str, ...] = ()
     settled: bool = False
+    unread: tuple[str, ...] = ()
+    unsaved: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -73,9 +79,31 @@ class AveragedCopies:
             going_on = more.left() and steps < _MORE_STEPS and any(follow.averages for follow in follows)
             if not clock.left() or (steps >= _STEPS and not going_on):
                 break
-        _evaluate(trial, follows)
+        metrics = _evaluate(trial, follows)
         told = tuple(follow.told() for follow in follows)
-        return cls(told, steps, trial.saved is not None, Location(*trial.entry), aliases, shallow, _is_settled(trial))
+        unread = _unread(trial, told) if metrics and trial.saved is not None else ()
+        return cls(
+            told,
+            steps,
+            trial.saved is not None,
+            Location(*trial.entry),
+            aliases,
+            shallow,
+            _is_settled(trial),
+            unread,
+            tuple(name for name in unread if not is_saved(trial, _below(_tensors(trial), name))),
+            metrics,
+        )
+
+
+def _unread(trial: Trial, copies: tuple[Copy, ...]) -> tuple[str, ...]:
+    kept = [copy for copy in copies if any(0 < decay < 1 for decay in copy.decays) and not (copy.read or copy.taught)]
+    text = loaded_text(trial) if kept else ""
+    return tuple(copy.name for copy in kept if names_one_reader(text, copy.name))
+
+
+def _below(tensors: Mapping[str, Tensor], prefix: str) -> list[Tensor]:
+    return [tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}.")]
 
 
 def _is_settled(trial: Trial) -> bool:
@@ -152,15 +180,16 @@ def _prefixes(tensors: Mapping[str, Tensor], first: str) -> list[str]:
     return [name[: -len(first) - 1] for name in tensors if name.endswith(f".{first}")]
 
 
-def _evaluate(trial: Trial, follows: list[Follow]) -> None:
-    """One evaluation, which shows whether a copy is used."""
+def _evaluate(trial: Trial, follows: list[Follow]) -> tuple[str, ...]:
+    """One evaluation, which shows whether a copy is used: the names of what it reports."""
     if trial.evaluate_step is None or trial.validation_batches is None:
-        return
+        return ()
     batch = next(iter(trial.validation_batches()), None)
     if batch is None:
-        return
+        return ()
     with _called(trial, follows):
-        trial.evaluate_step(copied(batch))
+        reported = trial.evaluate_step(copied(batch))
     tensors = _tensors(trial)
     for follow in follows:
         follow.evaluated(tensors)
+    return tuple(map(str, reported or ()))

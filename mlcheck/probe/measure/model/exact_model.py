@@ -27,7 +27,7 @@ class ExactModel:
     def of(cls, call: CapturedCall) -> Self:
         """Raises NotMeasured (inconclusive) where it cannot be copied, or does not do the same twice."""
         try:
-            model = copy.deepcopy(getattr(call.module, "_orig_mod", call.module)).cpu().double().eval()
+            model = exact_copy(call.module).cpu().eval()
         except Exception as error:
             raise inconclusive(f"the model cannot be copied: {error}") from None
         exact = cls(model, map_tensors((call.args, call.kwargs), _double))
@@ -35,6 +35,13 @@ class ExactModel:
         if not once or any(not torch.equal(one, other) for one, other in zip(once, again, strict=True)):
             raise inconclusive("two forward passes in evaluation mode differ, so another cannot be compared with them")
         return exact
+
+
+def exact_copy(module: nn.Module) -> nn.Module:
+    """A copy in float64, of the model itself where it is compiled or under a proxy, whose copies share its weights."""
+    for name in ("_orig_mod", "__wrapped__"):
+        module = getattr(module, name, module)
+    return copy.deepcopy(module).double()
 
 
 def outputs(model: Callable[..., Any], inputs: Any, seed: int = 0) -> list[Tensor]:

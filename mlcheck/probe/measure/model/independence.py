@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -13,6 +12,7 @@ from torch import Tensor
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.drive import exclusively_evaluating, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.model.exact_model import exact_copy
 from mlcheck.probe.measure.model.exchanges import (
     SINGLE_PRECISION_ROUNDING,
     deviation,
@@ -142,7 +142,7 @@ def _displaced(call: CapturedCall) -> float:
     if not _deviation_in_reverse(call, call.module, (call.args, call.kwargs)):
         return 0.0
     try:
-        model = copy.deepcopy(call.module).double()
+        model = exact_copy(call.module)
         arguments = map_tensors((call.args, call.kwargs), lambda t: t.double() if t.is_floating_point() else t)
         exact = _deviation_in_reverse(call, model, arguments)
     except Exception:  # a model with its own precision or that cannot be copied
@@ -181,7 +181,7 @@ def _where_place_counts(call: CapturedCall, trial: Trial) -> str:
 def _exact_deviation(call: CapturedCall) -> float | None:
     """In float64, where a difference by rounding shrinks below 1e-9; None where the model cannot do it."""
     try:
-        model = copy.deepcopy(call.module).double()
+        model = exact_copy(call.module)
         arguments = map_tensors((call.args, call.kwargs), lambda t: t.double() if t.is_floating_point() else t)
         return deviation(call, model, arguments)
     except Exception:  # a model with its own precision or that cannot be copied

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from mlcheck.probe.measure.data.sample_tensors import digest
 from mlcheck.probe.measure.drive import exclusively_evaluating
+from mlcheck.probe.measure.model.exact_model import exact_copy
 from mlcheck.probe.measure.model.model_calls import CapturedCall
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch, Names
 from mlcheck.probe.measure.tree import copied, leaves, map_tensors
@@ -93,7 +94,7 @@ def _compared(joined: CapturedCall, alone: list[CapturedCall]) -> tuple[float, f
     if single is None:
         return None
     with suppress(Exception):  # a model with its own precision, or that cannot be copied
-        exact = copy.deepcopy(joined.module).double()
+        exact = exact_copy(joined.module)
         return single, _difference(joined, alone, exact, lambda t: t.double() if t.is_floating_point() else t)
     return single, None
 

@@ -19,7 +19,8 @@ from mlcheck.trial.trial import Trial
 
 UPDATES = 5
 MOST_STEPS = 64
-_ENOUGH = 256
+_ENOUGH, _FEWEST = 256, 48
+_DEVIATIONS = 3
 
 
 @dataclass(slots=True)
@@ -199,16 +200,16 @@ def _is_copy(values: Tensor, weight: Tensor, before: list[tuple[WeightStory, nn.
 def _fresh(module: nn.Module, weight: Tensor) -> str:
     """The distribution torch draws a new layer from, where the values look drawn from it and from nothing else."""
     values = weight.double().flatten()
-    if values.numel() < _ENOUGH:
-        return ""
     if isinstance(module, nn.Embedding):
+        if values.numel() < _ENOUGH:
+            return ""
         spread = float(values.std(correction=0))
         normal = spread > 0 and _distance(torch.special.ndtr(values / spread)) and _even(weight / spread)
         return f"N(0, {spread:.2g}²)" if normal else ""
     if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd, nn.RNNBase)):
         bound = 1 / math.sqrt(module.hidden_size if isinstance(module, nn.RNNBase) else weight[0].numel())
         inside = bool((values.abs() <= bound * 1.0001).all())
-        return f"U(±{bound:.3g})" if inside and _distance((values / bound + 1) / 2) else ""
+        return f"U(±{bound:.3g})" if inside and _even_within(values / bound) else ""
     return ""
 
 
@@ -222,6 +223,16 @@ def _even(standard: Tensor) -> bool:
         if not 0.5 < float(norms.var(correction=0)) / (2 * freedom) < 2.0:
             return False
     return True
+
+
+def _even_within(values: Tensor) -> bool:
+    """Whether they look drawn evenly from -1 to 1. Among few, many other distributions pass but for their variance."""
+    count = values.numel()
+    if count < _FEWEST:
+        return False
+    variance = 3 * float(values.pow(2).mean())  # of such draws 1, and its own is 4/5 / count
+    near = abs(variance - 1) < _DEVIATIONS * math.sqrt(0.8 / count)
+    return (near or count >= _ENOUGH) and _distance((values + 1) / 2)
 
 
 def _distance(probabilities: Tensor) -> bool:

@@ -15,11 +15,12 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.overrides import TorchFunctionMode
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import first_batches
+from mlcheck.probe.measure.drive import first_batches, length_of
 from mlcheck.probe.measure.loss.losses import DROPOUTS
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import ModuleWatch, Names
 from mlcheck.probe.measure.place import user_location
+from mlcheck.probe.measure.program_text import names_after_construction, program_text
 from mlcheck.trial.trial import Trial
 
 _SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
@@ -67,7 +68,8 @@ class Wiring:
     """What one training step shows of a model's structure. `dropouts` and `norms` are settings of modules that ran.
 
     `unfilled` are batch norms that the step ran in evaluation mode, with the statistics that they were made with,
-    `unfilled_calls` where the program's own modules call batch norm so.
+    `unfilled_calls` where the program's own modules call batch norm so. `last_batch_lasts` says that statistics of the
+    last batch alone would do, or would not stay: it is all the data, or something may set momenta later.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -80,6 +82,7 @@ class Wiring:
     attentions: tuple[Attention, ...]
     unfilled: tuple[str, ...] = ()
     unfilled_calls: tuple[Location, ...] = ()
+    last_batch_lasts: bool = False
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
@@ -111,7 +114,13 @@ class Wiring:
             attentions=tuple({one.key: one for one in sorted(links.attentions, key=lambda one: one.single)}.values()),
             unfilled=tuple(name for name, m in used if m in watch.with_grad - learning and is_unfilled(m)),
             unfilled_calls=tuple(dict.fromkeys(place for place, *given in links.still_norms if _unfilled(*given))),
+            last_batch_lasts=length_of(trial.loaders.get("training")) == 1 or _sets_momenta(trial),
         )
+
+
+def _sets_momenta(trial: Trial) -> bool:
+    names = names_after_construction(program_text(trial))
+    return names is None or "momentum" in names
 
 
 def is_unfilled(module: nn.Module) -> bool:

@@ -12,8 +12,8 @@ from mlcheck.trial.ranks.story import Calls, Collective, Step, Wrapped
 
 __all__ = ["Drift", "Step", "Wrapped", "drift"]
 
-BYPASSED, UNAVERAGED, CHANGED, OUTSIDE, AFTERWARDS, UNWRAPPED, START, UNUSED = (
-    *("bypassed", "unaveraged", "changed", "outside", "afterwards", "unwrapped", "start", "unused"),
+BYPASSED, UNAVERAGED, CHANGED, OUTSIDE, AFTERWARDS, UNWRAPPED, START, UNUSED, RATES = (
+    *("bypassed", "unaveraged", "changed", "outside", "afterwards", "unwrapped", "start", "unused", "rates"),
 )
 
 
@@ -67,8 +67,18 @@ def _drifted(
     if number == 0 and not wrapped:
         told = "the ranks start from different weights, and nothing broadcasts those of rank 0"
         return Drift(0, differing[0], False, len(differing), trained, START, told, location(before[0].place, run.place))
-    cause, told, place = _cause(run, before, differing[0], wrapped)
+    cause, told, place = _of_rates(before, run.place) or _cause(run, before, differing[0], wrapped)
     return Drift(number, differing[0], False, len(differing), trained, cause, told, place)
+
+
+def _of_rates(together: tuple[Step, ...], otherwise: Location) -> tuple[str, str, Location] | None:
+    """Ranks that step along the same gradients, each with a learning rate of its own."""
+    steps = {tuple(step.rates) for step in together}
+    if len(steps) == 1 or _differing([step.gradients for step in together], set(together[0].gradients)):
+        return None
+    rates = ", ".join(f"{rate:g}" for rate in dict.fromkeys(rate for step in together for rate in step.rates))
+    told = f"the gradients are the same, and the learning rates are not ({rates})"
+    return RATES, told, location(together[0].place, otherwise)
 
 
 def _exchanges_later(run: RankRun, number: int) -> bool:

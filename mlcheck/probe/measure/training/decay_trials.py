@@ -20,9 +20,9 @@ from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
 
-_STEPS = 60
+_STEPS = 300
 _FEW = 20
-_SECONDS = 4.0
+_SECONDS = 6.0
 _COMMON = 0.1
 
 

@@ -19,7 +19,7 @@ class GradientTrace:
     found a gradient cleared after it had arrived; `foreign` those that applied one left over from another
     optimizer's loss. `discarded` counts arrivals that the same line of an earlier batch had made and that were cleared
     unused. `carried` counts those that came upon what an earlier batch had left. `twice` counts steps that applied what
-    another optimizer had just applied.
+    another optimizer had just applied. `rate` is the highest learning rate of the steps.
     """
 
     arrivals: int = 0
@@ -33,6 +33,7 @@ class GradientTrace:
     foreign: int = 0
     twice: int = 0
     steps: int = 0
+    rate: float = 0.0
     changed: bool = False
     used: bool = False
     waiting: bool = False

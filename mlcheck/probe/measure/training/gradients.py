@@ -143,6 +143,10 @@ class GradientWatch:
         if not held:
             return
         self._settle()
+        for group in optimizer.param_groups:
+            for trace in (self._traces.get(id(parameter)) for parameter in group["params"]):
+                if trace is not None:
+                    trace.rate = max(trace.rate, float(group.get("lr", 1.0)))
         unmoved = [parameter for parameter, trace in held if not trace.changed]
         values = dict(zip(map(id, unmoved), _copies(unmoved), strict=True))
         for (parameter, trace), full in zip(held, filled([parameter.grad for parameter, _ in held]), strict=True):

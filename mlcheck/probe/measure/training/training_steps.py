@@ -144,7 +144,8 @@ class _Run:
         if min(done) >= ENOUGH_UPDATES:
             traces = self.watch.traces.values()
             return any(trace.nonzero for trace in traces) or not any(trace.arrivals for trace in traces)
-        return self.steps >= FEW_STEPS and min(done) > 0  # one that never steps is given all the steps there are
+        # One that never steps is given all the steps there are, and so are steps at the rate of 0 of a warm-up.
+        return self.steps >= FEW_STEPS and min(done) > 0 and any(trace.changed for trace in self.watch.traces.values())
 
     def _see_root(self, root: torch.Tensor) -> None:
         """Which of the losses seen feed this backward pass, and which leaves it will reach."""
