@@ -13,6 +13,7 @@ from mlcheck.probe.measure.data.sample_tensors import equal_share
 from mlcheck.probe.measure.data.samples import Samples
 from mlcheck.probe.measure.data.split import Split
 from mlcheck.probe.measure.data.told_apart import are_told_apart
+from mlcheck.probe.measure.tree import leaves
 
 MANY = 0.2
 NEARLY_ALL = 0.5
@@ -37,6 +38,9 @@ def check(seen: Samples | None, passes: Passes | None) -> Verdict:
     findings = [
         (split, share) for split, share in shares if share > MANY and _is_rich(split) and not _evens_classes(split)
     ]
+    if findings and all(_is_a_batch(split, passes) for split, _ in findings):
+        reason = "all indices give one sample, and a batch is no more than that: it may be all the data, as a graph is"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason)
     if not findings:
         told = "; ".join(f"{len(set(s.digests.values())):,} different {s.name} samples of {s.read:,}" for s in splits)
         return Verdict(Outcome.PASS, told, looked_at=sum(split.read for split in splits))
@@ -74,6 +78,13 @@ def _of_a_stream(passes: Passes | None) -> Verdict:
     message = f"the stream gives one batch again and again: {again:,} of {len(digests):,} are equal in every bit"
     finding = Finding(message, help="look at where __iter__ seeds its generator, or begins anew")
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=len(digests))
+
+
+def _is_a_batch(split: Split, passes: Passes | None) -> bool:
+    seen = passes and (passes.training if split.name == "training" else passes.validation)
+    if not seen or not seen.kept or len(set(split.digests.values())) > 1:
+        return False
+    return sum(map(math.prod, (shape for _, shape in split.example))) == sum(t.numel() for _, t in leaves(seen.kept[0]))
 
 
 def _is_rich(split: Split) -> bool:
