@@ -90,7 +90,7 @@ class Answered:
 def _answers(trial: Trial, batch: Any, scored: frozenset[int]) -> Answers | None:
     losses, calls = LossWatch(), list[ModelCall]()
     with losses:
-        given, outputs = _evaluated(trial, batch, None, calls)
+        given, outputs = evaluated_as(trial, batch, None, calls)
     pair = answer_pair(batch, outputs, losses, scored)
     if pair is None or not given:
         return None
@@ -100,20 +100,20 @@ def _answers(trial: Trial, batch: Any, scored: frozenset[int]) -> Answers | None
     if classes > int(label.max()) + 1 and classes not in scored | class_counts(losses):
         return None  # as many numbers as an embedding has
     right, wrong = (
-        tuple(_evaluated(trial, batch, _scores(output, one, classes, scale))[0] for scale in SCALES)
+        tuple(evaluated_as(trial, batch, scores_of(output, one, classes, scale))[0] for scale in SCALES)
         for one in (said, others)
     )
     if label.ndim == 2 and output.ndim == 3:  # a program may compare each place with the label of the next
-        ahead = _scores(output, said.roll(-1, 1), classes, SCALES[-1])
-        right = (*right, _evaluated(trial, batch, ahead)[0])
+        ahead = scores_of(output, said.roll(-1, 1), classes, SCALES[-1])
+        right = (*right, evaluated_as(trial, batch, ahead)[0])
     worst = {name: min(metrics.get(name, value) for metrics in wrong) for name, value in wrong[0].items()}
     answers = Answers(len(label), given, worst, right, _holds_all(label, max(2, classes)))
     padding = left_out(trial, batch, output, label)
     if not padding.any() or padding.all():
         return answers
-    alone = _scores(output, torch.where(padding, said, others), classes, SCALES[-1])
+    alone = scores_of(output, torch.where(padding, said, others), classes, SCALES[-1])
     share = float(padding.double().mean())
-    return replace(answers, share=share, padding_right=_evaluated(trial, batch, alone)[0])
+    return replace(answers, share=share, padding_right=evaluated_as(trial, batch, alone)[0])
 
 
 def _said_and_not(label: Tensor, order: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -133,7 +133,7 @@ def _learned_upside_down(trial: Trial) -> bool:
         return False
     output, label = pair
     right, wrong = (
-        [_trained(trial, batch, _scores(output, one, classes_of(output, label), scale))[0] for scale in SCALES]
+        [_trained(trial, batch, scores_of(output, one, classes_of(output, label), scale))[0] for scale in SCALES]
         for one in _said_and_not(label, order_given(batch, calls))
     )
     return all(best > worst for best, worst in zip(right, wrong))
@@ -163,7 +163,7 @@ def _trained(
     return loss_of_step(watch.backwards), given
 
 
-def _evaluated(
+def evaluated_as(
     trial: Trial, batch: Any, answer: Tensor | None, calls: list[ModelCall] | None = None
 ) -> tuple[Metrics, list[Tensor]]:
     """The metrics of the batch and what its models gave, or would have given; none where an answer is refused."""
@@ -195,7 +195,7 @@ def _holds_all(label: Tensor, classes: int) -> bool:
     return all(bool((samples == one).any(1).all()) for one in range(classes))
 
 
-def _scores(output: Tensor, said: Tensor, classes: int, scale: float) -> Tensor:
+def scores_of(output: Tensor, said: Tensor, classes: int, scale: float) -> Tensor:
     """The output of a model that says `said`, and no doubt about it."""
     if classes > 1:
         certain = torch.nn.functional.one_hot(said, classes) * scale

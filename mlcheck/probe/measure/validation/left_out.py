@@ -22,6 +22,17 @@ def left_out(trial: Trial, batch: Any, output: Tensor, label: Tensor) -> Tensor:
     nothing = torch.zeros_like(label, dtype=torch.bool)
     if label.ndim < 2:
         return nothing
+    losses, felt = gradients_of(trial, batch, output)
+    ids = {int(call.options["ignore_index"]) for call in losses.calls if call.kind in CLASS_LOSSES}
+    by_id = label == ids.pop() if len(ids) == 1 else nothing
+    if by_id.any() or len(felt) != 1:
+        return by_id
+    quiet = _quiet(felt[0], label)
+    return quiet if _is_behind(quiet) else nothing
+
+
+def gradients_of(trial: Trial, batch: Any, output: Tensor) -> tuple[LossWatch, list[Tensor]]:
+    """The losses of a training step, as far as it goes, and what they ask of each output of a model of this shape."""
     losses, felt = LossWatch(), list[Tensor]()
 
     def reply(given: Any) -> Any:
@@ -32,12 +43,7 @@ def left_out(trial: Trial, batch: Any, output: Tensor, label: Tensor) -> Tensor:
     with suppress(Exception), restored(trial), ModuleWatch(reply=reply), losses:
         seed_all(0)
         trial.train_step(copied(batch), 0)
-    ids = {int(call.options["ignore_index"]) for call in losses.calls if call.kind in CLASS_LOSSES}
-    by_id = label == ids.pop() if len(ids) == 1 else nothing
-    if by_id.any() or len(felt) != 1:
-        return by_id
-    quiet = _quiet(felt[0], label)
-    return quiet if _is_behind(quiet) else nothing
+    return losses, felt
 
 
 def _quiet(gradient: Tensor, label: Tensor) -> Tensor:
