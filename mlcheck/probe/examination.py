@@ -88,13 +88,13 @@ class Examination:
 
     def _ordered(self, wanted: list[Asked]) -> list[Asked]:
         """By what they tell for their cost, as far as it is known by now."""
-        return ordered(wanted, lambda rule: weight_of(self._catalog[rule]), self._step_seconds)
+        return ordered(wanted, lambda rule: weight_of(self._catalog[rule]), *self._pace)
 
     @property
-    def _step_seconds(self) -> float:
-        """What a training step was seen to take; 0 before one was taken."""
+    def _pace(self) -> tuple[float, float]:
+        """What a training step was seen to take, and reading a batch; 0 before one was."""
         rehearsal = self._kept.get(Rehearsal)
-        return rehearsal.step_seconds if isinstance(rehearsal, Rehearsal) else 0.0
+        return (rehearsal.step_seconds, rehearsal.batch_seconds) if isinstance(rehearsal, Rehearsal) else (0.0, 0.0)
 
     def _told_elsewhere(self, verdict: Verdict, trace: str) -> tuple[Verdict, str]:
         """A step that raises in a longer run, too, is the program's own fault, told once."""
@@ -139,7 +139,7 @@ class Examination:
 
     def _open(self) -> Verdict:
         budget = self._job.whole_budget or self._job.budget
-        return Verdict(Outcome.INCONCLUSIVE, reason=budget_spent(budget, self._step_seconds))
+        return Verdict(Outcome.INCONCLUSIVE, reason=budget_spent(budget, self._pace[0]))
 
     def _is_open(self, needed: type[Measurement]) -> bool:
         """Whether it could be measured and was not."""

@@ -15,6 +15,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe import checks
 from mlcheck.probe.examination import Examination
 from mlcheck.probe.job import Job, budget_spent
+from mlcheck.probe.measure.speed.step_time import StepTime
 from mlcheck.probe.measure.training.rehearsal import Rehearsal
 from mlcheck.probe.needs import measurements_of
 from mlcheck.probe.plan import ordered, weight_of
@@ -49,6 +50,12 @@ def test_where_a_step_takes_seconds_what_needs_none_comes_first() -> None:
     wanted: list[Any] = [(Check("steps", lambda: None), [stepping]), (Check("reads", lambda: None), [MIDDLE])]
     for seconds, first in ((0.01, "steps"), (5.0, "reads")):
         assert ordered(wanted, lambda _: 4, seconds)[0][0].rule == first
+
+
+def test_where_a_batch_takes_seconds_what_times_them_comes_first() -> None:
+    for seconds, first in ((0.01, "reads"), (5.0, "times")):
+        wanted: list[Any] = [(Check("times", lambda: None), [StepTime]), (Check("reads", lambda: None), [MIDDLE])]
+        assert ordered(wanted, lambda _: 4, batch_seconds=seconds)[0][0].rule == first
 
 
 def test_a_grave_rule_comes_before_a_slight_one() -> None:
