@@ -22,6 +22,7 @@ from mlcheck.trial.observe.watch import Watch
 from mlcheck.trial.trial import Trial
 
 LEAST_BATCHES = 6
+_LEAST_SLOW, _SLOW_S = 2, 1.0  # of what takes so long a few tell enough, and more would not fit into the time
 _MOST_BATCHES = 60
 _WARM_MOST = 24
 _QUEUES = 3
@@ -106,6 +107,7 @@ class Rounds:
         self._steps = 0
         self._batch: Any = None
         self._estimate = self._warm_up()
+        self._least = LEAST_BATCHES if self._estimate < _SLOW_S else _LEAST_SLOW
 
     def _warm_up(self) -> float:
         """The first steps allocate, and the first batch starts the workers; a rough time for a batch."""
@@ -135,7 +137,7 @@ class Rounds:
         """Batches come in bursts as long as the queue, and a block that ends within one is off by the rest of it."""
         fitting = int(seconds / self._estimate)
         bursts = min(_QUEUES * self._ahead, int(_STRETCH * fitting))
-        return max(LEAST_BATCHES, 2 * self._workers, min(_MOST_BATCHES, fitting), bursts)
+        return max(self._least, 2 * self._workers, min(_MOST_BATCHES, fitting), bursts)
 
     def _on_device(self, found: Round, alone: float) -> Round:
         if not self._asynchronous:
@@ -154,7 +156,7 @@ class Rounds:
         waits = steps = 0.0
         done = 0
         with _phase(watch, "loop"):
-            while done < count and (self._clock.left() or done < LEAST_BATCHES):
+            while done < count and (self._clock.left() or done < self._least):
                 self._batch, waited, fresh = next(self.batches)
                 taken = self._stepped(self._batch)
                 if not fresh:
@@ -168,7 +170,7 @@ class Rounds:
             next(self.batches)
         taken, done = 0.0, 0
         with _phase(watch, "load"):
-            while done < count and (self._clock.left() or done < LEAST_BATCHES):
+            while done < count and (self._clock.left() or done < self._least):
                 self._keep_to_limit()
                 _, waited, fresh = next(self.batches)
                 if not fresh:
