@@ -18,6 +18,10 @@ from mlcheck.core.outcome import Outcome
 def test_a_few_whole_numbers_repeat_by_chance() -> None:
     ids = TensorDataset(torch.randint(5, (300, 3)), torch.zeros(300).long())
     assert ask("samples-repeat", trial_on(ids)).outcome is Outcome.PASS
+    one = Changed(ids, lambda _, __: ids[7])
+    says(ask("samples-repeat", trial_on(one)), Outcome.WARN, "300 training indices give only 1")
+    counted = TensorDataset(torch.zeros(300))  # steps of an epoch, whose samples are drawn elsewhere
+    assert ask("samples-repeat", trial_on(counted)).outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize(

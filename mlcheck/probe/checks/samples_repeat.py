@@ -88,8 +88,12 @@ def _is_a_batch(split: Split, passes: Passes | None) -> bool:
 
 
 def _is_rich(split: Split) -> bool:
-    """Whether samples hold many numbers, or fractions of their own: a few whole ones, or codes, repeat by chance."""
-    if any(tensor.numel() >= LONG for tensor in split.kept.values()):
+    """Whether samples hold many numbers, or fractions of their own: a few whole ones, or codes, repeat by chance.
+
+    But not the same ones in all samples.
+    """
+    few = 2 if len(set(split.digests.values())) == 1 else LONG
+    if any(tensor.numel() >= few for tensor in split.kept.values()):
         return True
     return split.continuous and (_follows_index(split) or are_told_apart(split))
 
