@@ -30,12 +30,12 @@ def ordered(
 ) -> list[tuple[Check, Needs]]:
     """Greedily by the weight of all rules that the next measurements would answer, over what these cost.
 
-    The rehearsal comes first: it says what can be asked at all. What is measured already costs nothing. Where a step,
-    or reading a batch for it, is seen to take long, what needs them costs as much more; but what times them does not.
+    The rehearsal comes first: it says what can be asked at all. What is measured already costs nothing. Where a step is
+    seen to take long, or reading a batch for it, what needs them costs as much more; but not what tells of the reading.
     """
-    reading = max(1.0, batch_seconds / SMALL_STEP_S)
-    stepping = max(reading, step_seconds / SMALL_STEP_S)
-    pace = {"nothing": 1.0, "data": reading, "step": stepping, "loss": stepping}
+    reading, stepping = (max(1.0, seconds / SMALL_STEP_S) for seconds in (batch_seconds, step_seconds))
+    both = max(reading, stepping)
+    pace = {"nothing": 1.0, "data": reading, "step": both, "loss": both, "reading": stepping}
     pairs = {check.rule: (check, needs) for check, needs in wanted}
     weight = {rule: weigh(rule) for rule in pairs}
     needed: Open = {rule: frozenset(needs) - {Rehearsal} for rule, (_, needs) in sorted(pairs.items())}
@@ -54,4 +54,4 @@ def _worth(
     group: frozenset[type[Measurement]], needed: Open, weight: dict[str, int], pace: Mapping[str, float]
 ) -> float:
     told = sum(weight[rule] for rule, needs in needed.items() if needs <= group)
-    return told / (1 + sum(one.order * (1.0 if one is StepTime else pace[one.reach]) for one in group))
+    return told / (1 + sum(one.order * pace["reading" if one is StepTime else one.reach] for one in group))
