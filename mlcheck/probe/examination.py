@@ -12,6 +12,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.control import Control
 from mlcheck.probe.job import Job, budget_spent
+from mlcheck.probe.measure.data.samples import HeldOutSamples, Samples
 from mlcheck.probe.measure.measurement import Measurement, NotMeasured, Particular, Seldom, Unexplained
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.training.called import Called
@@ -97,10 +98,15 @@ class Examination:
         return (rehearsal.step_seconds, rehearsal.batch_seconds) if isinstance(rehearsal, Rehearsal) else (0.0, 0.0)
 
     def _told_elsewhere(self, verdict: Verdict, trace: str) -> tuple[Verdict, str]:
-        """A step that raises in a longer run, too, is the program's own fault, told once."""
+        """A step that raises in a longer run, too, or a sample that cannot be read, is the program's own, told once."""
         run = self._kept.get(ShortRun)
         if isinstance(run, ShortRun) and run.error and run.error == verdict.summary:
             reason = f"training step {run.steps + 1} raises {run.error}: see later-step-breaks"
+            return Verdict(Outcome.SKIP, reason=reason), ""
+        read = (self._kept.get(Samples), self._kept.get(HeldOutSamples))
+        splits = [split for one in read if isinstance(one, Samples | HeldOutSamples) for split in one.splits]
+        if any(split.raises(verdict.summary) for split in splits):
+            reason = f"reading the data raises {verdict.summary}: see unreadable-sample"
             return Verdict(Outcome.SKIP, reason=reason), ""
         return verdict, trace
 

@@ -6,7 +6,8 @@ import time
 from typing import Any, ClassVar
 
 import pytest
-from probe_programs import classes, cross_entropy, mlp, trial_of
+from data_programs import Changed, table
+from probe_programs import classes, cross_entropy, mlp, trial_of, trial_on
 
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import Check, Verdict, find_checks
@@ -297,3 +298,16 @@ def test_a_failure_that_is_seen_when_the_budget_is_spent_is_told_and_nothing_els
         "label-noise": "INCONCLUSIVE",
     }
     assert "the budget of" in found["batch-mixing"].reason
+
+
+def test_a_sample_that_cannot_be_read_is_told_once() -> None:
+    """The checks that read all of the data come to an end at it as well."""
+    ragged = Changed(table(), lambda index, sample: (sample[0][: 7 if index == 40 else 8], sample[1]))
+    rules, heard = ("unreadable-sample", "training-data-not-shuffled"), Heard()
+    wanted = [check for check in find_checks(checks) if check.rule in rules]
+    job = Job("", "", {}, "", 0, 30.0, 100.0, (), whole_budget=100.0)
+    Examination(trial_on(table(), ragged), job, heard).run(wanted)
+    told = {one.rule: one for one in (from_message(m["report"]) for m in heard if m["kind"] == "finished")}
+    assert told[rules[0]].outcome is Outcome.FAIL
+    assert told[rules[1]].outcome is Outcome.SKIP
+    assert "see unreadable-sample" in told[rules[1]].reason

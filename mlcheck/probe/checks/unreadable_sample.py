@@ -12,10 +12,10 @@ from mlcheck.probe.measure.names import listed, part_of
 
 
 def check(seen: Samples | None, held_out: HeldOutSamples | None) -> Verdict:
-    read = (seen.training, seen.validation) if seen else (held_out and held_out.validation,)
-    splits = [split for split in read if split]
-    if not splits:
+    read = seen or held_out
+    if read is None:
         return Verdict(Outcome.SKIP, reason="the loaders do not read from data sets that can be asked for a sample")
+    splits = read.splits
     if all(split.raised and len(split.raised) == split.read for split in splits):
         first = splits[0].raised[0]
         return Verdict(

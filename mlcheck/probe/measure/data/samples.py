@@ -48,6 +48,10 @@ class Samples:
     training: Split
     validation: Split | None
 
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return (self.training, self.validation) if self.validation else (self.training,)
+
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
         limit = min(SECONDS, seconds / 6)
@@ -68,6 +72,10 @@ class HeldOutSamples:
     order: ClassVar[int] = 40
 
     validation: Split
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return (self.validation,)
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
