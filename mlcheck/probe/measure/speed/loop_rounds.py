@@ -22,14 +22,13 @@ from mlcheck.trial.observe.watch import Watch
 from mlcheck.trial.trial import Trial
 
 LEAST_BATCHES = 6
-_LEAST_SLOW, _SLOW_S = 2, 1.0  # of what takes so long a few tell enough, and more would not fit into the time
-_MOST_BATCHES = 60
-_WARM_MOST = 24
+_LEAST_SLOW, _SLOW_S, _ENDLESS_S = 2, 1.0, 2.0  # of what takes so long a few tell enough, and more would not fit
+_BY_FAR = 10.0
+_MOST_BATCHES, _WARM_MOST = 60, 24
 _QUEUES = 3
 _STRETCH = 4.0
 _FEW_STEPS = 6
-_IDLE_S = 3.0
-_LOOK_S = 0.05
+_IDLE_S, _LOOK_S = 3.0, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +108,23 @@ class Rounds:
         self._estimate = self._warm_up()
         self._least = LEAST_BATCHES if self._estimate < _SLOW_S else _LEAST_SLOW
 
+    @property
+    def endless(self) -> Round | None:
+        """As seen while warming up, where a batch takes seconds, and by far the most of them to load."""
+        waits, step = self._rough
+        slow = waits > max(_ENDLESS_S, _BY_FAR * step) and not self._asynchronous
+        return Round(waits, step, waits, step) if slow else None
+
     def _warm_up(self) -> float:
         """The first steps allocate, and the first batch starts the workers; a rough time for a batch."""
         times = []
         for _ in range(max(3, self._workers + 1)):
             self._batch, waited, fresh = next(self.batches)
-            times.append(self._stepped(self._batch) + (0.0 if fresh else waited))
+            times.append((0.0 if fresh and self._workers else waited, self._stepped(self._batch)))
             if not self._clock.left():
                 break
-        return min(times[1:] or times)
+        self._rough = min(times[1:] or times, key=sum)
+        return sum(self._rough)
 
     def round(self, seconds: float, watch: Watch | None = None) -> Round:
         """One round of blocks that take about `seconds` each."""
