@@ -12,6 +12,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.control import Control
 from mlcheck.probe.job import Job, budget_spent
+from mlcheck.probe.measure.data.samples import HeldOutSamples, Samples
 from mlcheck.probe.measure.measurement import Measurement, NotMeasured, Particular, Seldom, Unexplained
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.training.called import Called
@@ -88,19 +89,24 @@ class Examination:
 
     def _ordered(self, wanted: list[Asked]) -> list[Asked]:
         """By what they tell for their cost, as far as it is known by now."""
-        return ordered(wanted, lambda rule: weight_of(self._catalog[rule]), self._step_seconds)
+        return ordered(wanted, lambda rule: weight_of(self._catalog[rule]), *self._pace)
 
     @property
-    def _step_seconds(self) -> float:
-        """What a training step was seen to take; 0 before one was taken."""
+    def _pace(self) -> tuple[float, float]:
+        """What a training step was seen to take, and reading a batch; 0 before one was."""
         rehearsal = self._kept.get(Rehearsal)
-        return rehearsal.step_seconds if isinstance(rehearsal, Rehearsal) else 0.0
+        return (rehearsal.step_seconds, rehearsal.batch_seconds) if isinstance(rehearsal, Rehearsal) else (0.0, 0.0)
 
     def _told_elsewhere(self, verdict: Verdict, trace: str) -> tuple[Verdict, str]:
-        """A step that raises in a longer run, too, is the program's own fault, told once."""
+        """A step that raises in a longer run, too, or a sample that cannot be read, is the program's own, told once."""
         run = self._kept.get(ShortRun)
         if isinstance(run, ShortRun) and run.error and run.error == verdict.summary:
             reason = f"training step {run.steps + 1} raises {run.error}: see later-step-breaks"
+            return Verdict(Outcome.SKIP, reason=reason), ""
+        read = (self._kept.get(Samples), self._kept.get(HeldOutSamples))
+        splits = [split for one in read if isinstance(one, Samples | HeldOutSamples) for split in one.splits]
+        if any(split.raises(verdict.summary) for split in splits):
+            reason = f"reading the data raises {verdict.summary}: see unreadable-sample"
             return Verdict(Outcome.SKIP, reason=reason), ""
         return verdict, trace
 
@@ -139,7 +145,7 @@ class Examination:
 
     def _open(self) -> Verdict:
         budget = self._job.whole_budget or self._job.budget
-        return Verdict(Outcome.INCONCLUSIVE, reason=budget_spent(budget, self._step_seconds))
+        return Verdict(Outcome.INCONCLUSIVE, reason=budget_spent(budget, self._pace[0]))
 
     def _is_open(self, needed: type[Measurement]) -> bool:
         """Whether it could be measured and was not."""

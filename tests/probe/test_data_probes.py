@@ -160,6 +160,15 @@ class Augmented(IterableDataset[Any]):
             yield (torch.randn(8), torch.randint(5, ())) if self._made_up else (x + 0.1 * torch.randn(8), y)
 
 
+def test_the_validation_data_beside_a_stream_is_read_by_index() -> None:
+    ragged = Changed(table(), lambda index, sample: (sample[0][: 7 if index == 40 else 8], sample[1]))
+    trial = trial_on(Augmented(shared=True), ragged, shuffle=False)
+    says(ask("unreadable-sample", trial), Outcome.FAIL, "validation samples differ in the shape", "sample 40 has (7,)")
+    sound = trial_on(Augmented(shared=True), table(), shuffle=False)
+    says(ask("unreadable-sample", sound), Outcome.PASS, "320 validation samples")
+    assert ask("unreadable-sample", streamed(Augmented(shared=True))).outcome is Outcome.SKIP
+
+
 def test_workers_that_each_read_a_whole_stream_and_augment_it() -> None:
     verdict = ask("iterable-not-sharded", streamed(Augmented(shared=False)))
     says(verdict, Outcome.WARN, "gives 320 samples", "augmented anew")

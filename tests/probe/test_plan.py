@@ -6,7 +6,8 @@ import time
 from typing import Any, ClassVar
 
 import pytest
-from probe_programs import classes, cross_entropy, mlp, trial_of
+from data_programs import Changed, table
+from probe_programs import classes, cross_entropy, mlp, trial_of, trial_on
 
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import Check, Verdict, find_checks
@@ -15,6 +16,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe import checks
 from mlcheck.probe.examination import Examination
 from mlcheck.probe.job import Job, budget_spent
+from mlcheck.probe.measure.speed.step_time import StepTime
 from mlcheck.probe.measure.training.rehearsal import Rehearsal
 from mlcheck.probe.needs import measurements_of
 from mlcheck.probe.plan import ordered, weight_of
@@ -49,6 +51,12 @@ def test_where_a_step_takes_seconds_what_needs_none_comes_first() -> None:
     wanted: list[Any] = [(Check("steps", lambda: None), [stepping]), (Check("reads", lambda: None), [MIDDLE])]
     for seconds, first in ((0.01, "steps"), (5.0, "reads")):
         assert ordered(wanted, lambda _: 4, seconds)[0][0].rule == first
+
+
+def test_where_a_batch_takes_seconds_what_times_them_comes_first() -> None:
+    for seconds, first in ((0.01, "reads"), (5.0, "times")):
+        wanted: list[Any] = [(Check("times", lambda: None), [StepTime]), (Check("reads", lambda: None), [MIDDLE])]
+        assert ordered(wanted, lambda _: 4, batch_seconds=seconds)[0][0].rule == first
 
 
 def test_a_grave_rule_comes_before_a_slight_one() -> None:
@@ -290,3 +298,16 @@ def test_a_failure_that_is_seen_when_the_budget_is_spent_is_told_and_nothing_els
         "label-noise": "INCONCLUSIVE",
     }
     assert "the budget of" in found["batch-mixing"].reason
+
+
+def test_a_sample_that_cannot_be_read_is_told_once() -> None:
+    """The checks that read all of the data come to an end at it as well."""
+    ragged = Changed(table(), lambda index, sample: (sample[0][: 7 if index == 40 else 8], sample[1]))
+    rules, heard = ("unreadable-sample", "training-data-not-shuffled"), Heard()
+    wanted = [check for check in find_checks(checks) if check.rule in rules]
+    job = Job("", "", {}, "", 0, 30.0, 100.0, (), whole_budget=100.0)
+    Examination(trial_on(table(), ragged), job, heard).run(wanted)
+    told = {one.rule: one for one in (from_message(m["report"]) for m in heard if m["kind"] == "finished")}
+    assert told[rules[0]].outcome is Outcome.FAIL
+    assert told[rules[1]].outcome is Outcome.SKIP
+    assert "see unreadable-sample" in told[rules[1]].reason

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from data_programs import streamed, table
+from data_programs import Changed, streamed, table
 from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of, trial_on
 from torch import Tensor, nn
-from torch.utils.data import Dataset, IterableDataset, TensorDataset, WeightedRandomSampler
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, WeightedRandomSampler
 
 from mlcheck.core.outcome import Outcome
 
@@ -18,6 +18,10 @@ from mlcheck.core.outcome import Outcome
 def test_a_few_whole_numbers_repeat_by_chance() -> None:
     ids = TensorDataset(torch.randint(5, (300, 3)), torch.zeros(300).long())
     assert ask("samples-repeat", trial_on(ids)).outcome is Outcome.PASS
+    one = Changed(ids, lambda _, __: ids[7])
+    says(ask("samples-repeat", trial_on(one)), Outcome.WARN, "300 training indices give only 1")
+    counted = TensorDataset(torch.zeros(300))  # steps of an epoch, whose samples are drawn elsewhere
+    assert ask("samples-repeat", trial_on(counted)).outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize(
@@ -45,6 +49,28 @@ def test_codes_that_are_scaled_repeat_by_chance() -> None:
     answers, ages = torch.randint(3, (400, 3), generator=draw) / 2, torch.randint(7, (400, 1), generator=draw) / 6
     codes = TensorDataset(torch.cat([answers, ages], 1), torch.randint(2, (400,), generator=draw))
     says(ask("samples-repeat", trial_on(codes, model=mlp(4))), Outcome.PASS, "different training samples of 400")
+
+
+class OneGraph(Dataset[Any]):
+    """The whole of the data, a number of times."""
+
+    def __init__(self) -> None:
+        self.x, self.y = torch.randn(50, 8, generator=torch.Generator().manual_seed(7)), torch.arange(50) % 5
+
+    def __len__(self) -> int:
+        return 60
+
+    def __getitem__(self, index: int) -> Any:
+        return self.x, self.y
+
+
+def test_a_sample_that_is_all_the_data_may_be_read_again() -> None:
+    alone = trial_on(OneGraph())
+    alone.loaders["training"] = loader = DataLoader(OneGraph(), collate_fn=lambda items: items[0])
+    alone.train_batches = lambda: iter(loader)
+    says(ask("samples-repeat", alone), Outcome.INCONCLUSIVE, "it may be all the data")
+    first = Changed(table(), lambda _, __: table()[0])
+    says(ask("samples-repeat", trial_on(first)), Outcome.FAIL, "only 1 different")
 
 
 def test_a_weighted_sampler_draws_what_it_has_weights_for() -> None:
@@ -282,6 +308,25 @@ def test_losses_of_zero_are_alike_on_any_batch() -> None:
 
     batches = [(x, torch.zeros_like(y)) for x, y in MANY]
     assert ask("batch-ignored", stepping_on(lambda batch: batch, batches, Nothing())).outcome is Outcome.PASS
+    says(ask("batch-ignored", stepping_on(First(), batches, Nothing())), Outcome.FAIL, "first batch again")
+    gridded = [((x, torch.linspace(0, 1, 32)), y) for x, y in batches]
+    assert ask("batch-ignored", stepping_on(on_a_grid, gridded, Gridded())).outcome is Outcome.PASS
+
+
+class Gridded(nn.Module):
+    """Given what is the same in all batches, and sure of its answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(32, 5)
+
+    def forward(self, given: Any) -> Tensor:
+        x, grid = given
+        return self.layer(grid.expand(len(x), -1)) * 0 + torch.tensor([100.0, 0, 0, 0, 0])
+
+
+def on_a_grid(batch: Any) -> Any:
+    return batch
 
 
 class Negatives(Dataset[Any]):

@@ -19,7 +19,7 @@ from mlcheck.probe.measure.measurement import NotMeasured
 from mlcheck.probe.measure.speed import loop_rounds, step_time
 from mlcheck.probe.measure.speed.loading_shares import Busy
 from mlcheck.probe.measure.speed.step_time import StepTime
-from mlcheck.probe.measure.speed.time_causes import cause
+from mlcheck.probe.measure.speed.time_causes import Lost, cause
 
 
 def slow(batches: list[Any]) -> Iterator[Any]:
@@ -40,6 +40,22 @@ def test_loading_that_sleeps_is_found_with_its_line(monkeypatch: pytest.MonkeyPa
     assert min(each.waits for each in found.rounds) >= 0.03
     assert (found.lines.line.symbol, found.lines.line.path.endswith("test_step_time.py")) == ("slow", True)
     assert cause(found).busy in (Busy.SLEEP, Busy.UNKNOWN)  # unknown outside Linux
+
+
+@pytest.mark.parametrize(("step_s", "rounds"), [(0.0, 1), (0.04, 3)])
+def test_batches_that_take_far_too_long_are_seen_while_warming_up(
+    monkeypatch: pytest.MonkeyPatch, step_s: float, rounds: int
+) -> None:
+    """Not where the steps take long as well: then the two are timed in turns."""
+    monkeypatch.setattr(step_time, "_LOOKS_S", 0.2)
+    monkeypatch.setattr(step_time, "_BLOCK_S", 0.1)
+    monkeypatch.setattr(loop_rounds, "_ENDLESS_S", 0.02)
+    batches = classes(8, batches=9)
+    trial = trial_of(mlp(), batches, cross_entropy, step=lambda batch, _: time.sleep(step_s) or {})
+    trial.train_batches = lambda: slow(batches)
+    found = StepTime.measure(trial, 30.0)
+    assert len(found.rounds) == rounds
+    assert cause(found).lost is Lost.WAITING or rounds > 1
 
 
 def test_a_few_batches_are_not_timed() -> None:

@@ -26,6 +26,7 @@ FEW_MATES = 8
 GUESSED = 0.97
 LITTLE = 0.05
 CHANCE = 2.0
+HARDLY = 0.53
 CLEAR = 0.6
 HALF = 0.5
 CLEAN = 0.1
@@ -173,14 +174,15 @@ def _strangers(passes: Passes, views: TwinViews, first: FirstLoss, run: ShortRun
     if chance is None or run.steps < FEW_STEPS or sum(last) / len(last) < GUESSED * chance:
         return None
     found = {pair: mates(passes.training.kept, *pair) for pair in views.names}
-    if not all(one and one.pairs >= FEW and one.deviations < CHANCE for one in found.values()):
+    apart = (one and one.pairs >= FEW and (one.deviations < CHANCE or one.nearer < HARDLY) for one in found.values())
+    if not all(apart):
         return None
     (one, other), seen = max(found.items(), key=lambda item: item[1].deviations if item[1] else 0.0)
     assert seen is not None
     names = f"`{part_of('batch', one)}` and `{part_of('batch', other)}`"
     message = (
-        f"the two views of a sample, {names}, have nothing in common: among {seen.pairs} pairs a view lies no nearer "
-        f"to its own mate than to others' ({seen.deviations:.1f} standard deviations), and after "
+        f"the two views of a sample, {names}, have nothing in common: among {seen.pairs} pairs a view lies nearer to "
+        f"its own mate than to others' in {100 * seen.nearer:.0f} % of comparisons, and after "
         f"{plural(run.steps, 'training step')} the loss is {sum(last) / len(last):.3g}, that of guessing ({chance:.3g})"
     )
     help_ = "look at pairs of views side by side: are they of one sample, and is it still to be seen in both?"

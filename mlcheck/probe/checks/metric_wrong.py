@@ -44,6 +44,7 @@ def check(
         fault = _not_finite(name, trials, seen.at_once) or (shares and _doubles(name, trials, seen.summed))
         fault = fault or (shares and not seen.at_once and _not_finite_later(name, run))
         fault = fault or (known and _not_as_named(name, known, trials)) or _not_a_share(name, answered)
+        fault = fault or _counts_padding(name, answered)
         fault = fault or _sums(name, trials, seen.summed, first, by) or _divided_twice(name, trials, seen.summed, by)
         if fault:
             findings.append(fault)
@@ -219,6 +220,19 @@ def _is_off(name: str, one: Answers) -> bool:
     best = one.at_best(name)
     plain = one.complete or is_plain_accuracy(name)
     return best <= one.wrong[name] or (plain and min(abs(best - 1), abs(best / 100 - 1)) > 1 - LEAST)
+
+
+def _counts_padding(name: str, answered: Answered | None) -> Finding | None:
+    batches = [one for one in answered.batches if name in one.padding_right] if answered else []
+    if not batches or not is_plain_accuracy(name) or not all(one.counts_padding(name, APART) for one in batches):
+        return None
+    value, share = batches[0].padding_right[name], 100 * batches[0].share
+    return Finding(
+        f"{name} counts labels that the loss leaves out, {share:.3g} % of all: with these answered right and every "
+        f"other one wrong it is {value:.4g}",
+        help="leave padding out of what is counted as right and of what that is divided by",
+        numbers={"padding alone": value, "share of padding": share / 100},
+    )
 
 
 def _sums(name: str, trials: list[MetricTrial], summed: bool, first: FirstLoss | None, by: str) -> Finding | None:

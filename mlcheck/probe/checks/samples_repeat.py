@@ -13,6 +13,7 @@ from mlcheck.probe.measure.data.sample_tensors import equal_share
 from mlcheck.probe.measure.data.samples import Samples
 from mlcheck.probe.measure.data.split import Split
 from mlcheck.probe.measure.data.told_apart import are_told_apart
+from mlcheck.probe.measure.tree import leaves
 
 MANY = 0.2
 NEARLY_ALL = 0.5
@@ -37,6 +38,9 @@ def check(seen: Samples | None, passes: Passes | None) -> Verdict:
     findings = [
         (split, share) for split, share in shares if share > MANY and _is_rich(split) and not _evens_classes(split)
     ]
+    if findings and all(_is_a_batch(split, passes) for split, _ in findings):
+        reason = "all indices give one sample, and a batch is no more than that: it may be all the data, as a graph is"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason)
     if not findings:
         told = "; ".join(f"{len(set(s.digests.values())):,} different {s.name} samples of {s.read:,}" for s in splits)
         return Verdict(Outcome.PASS, told, looked_at=sum(split.read for split in splits))
@@ -76,9 +80,20 @@ def _of_a_stream(passes: Passes | None) -> Verdict:
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=len(digests))
 
 
+def _is_a_batch(split: Split, passes: Passes | None) -> bool:
+    seen = passes and (passes.training if split.name == "training" else passes.validation)
+    if not seen or not seen.kept or len(set(split.digests.values())) > 1:
+        return False
+    return sum(map(math.prod, (shape for _, shape in split.example))) == sum(t.numel() for _, t in leaves(seen.kept[0]))
+
+
 def _is_rich(split: Split) -> bool:
-    """Whether samples hold many numbers, or fractions of their own: a few whole ones, or codes, repeat by chance."""
-    if any(tensor.numel() >= LONG for tensor in split.kept.values()):
+    """Whether samples hold many numbers, or fractions of their own: a few whole ones, or codes, repeat by chance.
+
+    But not the same ones in all samples.
+    """
+    few = 2 if len(set(split.digests.values())) == 1 else LONG
+    if any(tensor.numel() >= few for tensor in split.kept.values()):
         return True
     return split.continuous and (_follows_index(split) or are_told_apart(split))
 

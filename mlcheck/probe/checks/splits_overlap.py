@@ -14,14 +14,17 @@ from mlcheck.probe.measure.data.samples import Samples
 from mlcheck.probe.measure.data.shared_places import SharedPlaces, shared_places
 from mlcheck.probe.measure.data.split import Split
 from mlcheck.probe.measure.data.told_apart import are_told_apart
+from mlcheck.probe.measure.validation.trained_places import TrainedPlaces
 
 CHANCE = 1e-4
 
 
-def check(seen: Samples | None, passes: Passes | None, *, share: float = 0.0) -> Verdict:
+def check(seen: Samples | None, passes: Passes | None, counted: TrainedPlaces | None, *, share: float = 0.0) -> Verdict:
     places = shared_places(passes.training, passes.validation) if passes and passes.validation else None
     if places:
         return _by_place(places, share)
+    if counted:
+        return _in_metric(counted, share)
     if seen is None:
         return Verdict(Outcome.SKIP, reason="the loaders do not read from data sets that can be asked for a sample")
     training, validation = seen.training, seen.validation
@@ -75,6 +78,18 @@ def _by_place(places: SharedPlaces, share: float) -> Verdict:
     message = f"{told} are picked for training too, in the same data: their labels are known to the model"
     finding = Finding(message, help="make one mask the complement of the other, or draw both from one permutation")
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=places.held_out)
+
+
+def _in_metric(counted: TrainedPlaces, share: float) -> Verdict:
+    if counted.shared <= share * counted.evaluated:
+        told = f"{counted.metric} counts none of the places of the same data that the training loss goes by"
+        return Verdict(Outcome.PASS, told, looked_at=1)
+    message = (
+        f"{counted.metric} counts {counted.evaluated:,} places of the same data, and {counted.shared:,} of them are "
+        "trained on: their labels are known to the model"
+    )
+    finding = Finding(message, counted.place, help="make one mask the complement of the other")
+    return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=counted.evaluated)
 
 
 def _twins(training: Split, validation: Split) -> list[tuple[int, int]]:

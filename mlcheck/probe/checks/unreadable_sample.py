@@ -6,13 +6,16 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.data.samples import Samples
+from mlcheck.probe.measure.data.samples import HeldOutSamples, Samples
 from mlcheck.probe.measure.data.split import BadSample, Split
 from mlcheck.probe.measure.names import listed, part_of
 
 
-def check(seen: Samples) -> Verdict:
-    splits = [split for split in (seen.training, seen.validation) if split]
+def check(seen: Samples | None, held_out: HeldOutSamples | None) -> Verdict:
+    read = seen or held_out
+    if read is None:
+        return Verdict(Outcome.SKIP, reason="the loaders do not read from data sets that can be asked for a sample")
+    splits = read.splits
     if all(split.raised and len(split.raised) == split.read for split in splits):
         first = splits[0].raised[0]
         return Verdict(

@@ -22,6 +22,11 @@ class Mates:
     pairs: int
     deviations: float
 
+    @property
+    def nearer(self) -> float:
+        """The share of other samples' views that lie farther from a view than its own mate: a half by chance."""
+        return 0.5 + self.deviations / math.sqrt(12 * self.pairs)
+
 
 def mates(batches: Iterable[Any], one: str, other: str) -> Mates | None:
     """By distance and by correlation, whichever tells more; None where the two are not there in every batch."""

@@ -48,6 +48,10 @@ class Samples:
     training: Split
     validation: Split | None
 
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return (self.training, self.validation) if self.validation else (self.training,)
+
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
         limit = min(SECONDS, seconds / 6)
@@ -60,13 +64,39 @@ class Samples:
         return cls(training, validation)
 
 
+@dataclass(frozen=True, slots=True)
+class HeldOutSamples:
+    """The validation split beside training data that no index asks for: a stream, say."""
+
+    reach: ClassVar[Reach] = "nothing"
+    order: ClassVar[int] = 40
+
+    validation: Split
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return (self.validation,)
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:
+        if _can_be_asked(trial.loaders.get("training")):
+            raise NotMeasured("the training data can be asked as well")
+        validation = read_split(trial.loaders.get("validation"), "validation", min(SECONDS, seconds / 6))
+        if validation is None:
+            raise NotMeasured("the loaders do not read from data sets that can be asked for a sample")
+        return cls(validation)
+
+
+def _can_be_asked(loader: Any) -> bool:
+    """Not where the loader is none of torch's, batches by itself, or its data set is a stream."""
+    return isinstance(loader, DataLoader) and not isinstance(loader.dataset, IterableDataset) and bool(_indices(loader))
+
+
 def read_split(loader: Any, name: str, seconds: float) -> Split | None:
-    """None where the loader is none of torch's, batches by itself, or its data set is a stream."""
-    if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
+    """None where its data set cannot be asked."""
+    if not _can_be_asked(loader):
         return None
     indices = _indices(loader)
-    if not indices:
-        return None
     split = Split(name, len(indices))
     split.joined_by_default = joins_any_samples(loader)
     clock = Clock(seconds)

@@ -12,6 +12,8 @@ from mlcheck.probe.measure.data.flips import Flips
 from mlcheck.probe.measure.data.noise import Noise
 from mlcheck.probe.measure.data.redrawn import Redrawn
 
+_UNEVEN = "RuntimeError: stack expects each tensor to be equal size"
+
 
 @dataclass(frozen=True, slots=True)
 class BadSample:
@@ -63,3 +65,8 @@ class Split:
     @property
     def whole(self) -> bool:
         return self.read >= self.length
+
+    def raises(self, error: str) -> bool:
+        """Whether reading one of these samples ends with this line, or putting them into a batch does."""
+        uneven = self.joined_by_default and any(len(shapes) > 1 for shapes in self.shapes.values())
+        return any(bad.what == f"raises {error}" for bad in self.raised) or (uneven and error.startswith(_UNEVEN))

@@ -22,13 +22,13 @@ from mlcheck.trial.observe.watch import Watch
 from mlcheck.trial.trial import Trial
 
 LEAST_BATCHES = 6
-_MOST_BATCHES = 60
-_WARM_MOST = 24
+_LEAST_SLOW, _SLOW_S, _ENDLESS_S = 2, 1.0, 2.0  # of what takes so long a few tell enough, and more would not fit
+_BY_FAR = 10.0
+_MOST_BATCHES, _WARM_MOST = 60, 24
 _QUEUES = 3
 _STRETCH = 4.0
 _FEW_STEPS = 6
-_IDLE_S = 3.0
-_LOOK_S = 0.05
+_IDLE_S, _LOOK_S = 3.0, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +106,25 @@ class Rounds:
         self._steps = 0
         self._batch: Any = None
         self._estimate = self._warm_up()
+        self._least = LEAST_BATCHES if self._estimate < _SLOW_S else _LEAST_SLOW
+
+    @property
+    def endless(self) -> Round | None:
+        """As seen while warming up, where a batch takes seconds, and by far the most of them to load."""
+        waits, step = self._rough
+        slow = waits > max(_ENDLESS_S, _BY_FAR * step) and not self._asynchronous
+        return Round(waits, step, waits, step) if slow else None
 
     def _warm_up(self) -> float:
         """The first steps allocate, and the first batch starts the workers; a rough time for a batch."""
         times = []
         for _ in range(max(3, self._workers + 1)):
             self._batch, waited, fresh = next(self.batches)
-            times.append(self._stepped(self._batch) + (0.0 if fresh else waited))
+            times.append((0.0 if fresh and self._workers else waited, self._stepped(self._batch)))
             if not self._clock.left():
                 break
-        return min(times[1:] or times)
+        self._rough = min(times[1:] or times, key=sum)
+        return sum(self._rough)
 
     def round(self, seconds: float, watch: Watch | None = None) -> Round:
         """One round of blocks that take about `seconds` each."""
@@ -135,7 +144,7 @@ class Rounds:
         """Batches come in bursts as long as the queue, and a block that ends within one is off by the rest of it."""
         fitting = int(seconds / self._estimate)
         bursts = min(_QUEUES * self._ahead, int(_STRETCH * fitting))
-        return max(LEAST_BATCHES, 2 * self._workers, min(_MOST_BATCHES, fitting), bursts)
+        return max(self._least, 2 * self._workers, min(_MOST_BATCHES, fitting), bursts)
 
     def _on_device(self, found: Round, alone: float) -> Round:
         if not self._asynchronous:
@@ -154,7 +163,7 @@ class Rounds:
         waits = steps = 0.0
         done = 0
         with _phase(watch, "loop"):
-            while done < count and (self._clock.left() or done < LEAST_BATCHES):
+            while done < count and (self._clock.left() or done < self._least):
                 self._batch, waited, fresh = next(self.batches)
                 taken = self._stepped(self._batch)
                 if not fresh:
@@ -168,7 +177,7 @@ class Rounds:
             next(self.batches)
         taken, done = 0.0, 0
         with _phase(watch, "load"):
-            while done < count and (self._clock.left() or done < LEAST_BATCHES):
+            while done < count and (self._clock.left() or done < self._least):
                 self._keep_to_limit()
                 _, waited, fresh = next(self.batches)
                 if not fresh:

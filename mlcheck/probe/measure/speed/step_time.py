@@ -63,6 +63,10 @@ class StepTime:
         ahead = workers * int(getattr(loader, "prefetch_factor", 0) or 2)
         rounds = Rounds(trial, Clock(min(seconds / 2, _MOST_S)), Clock(0.7 * seconds), workers, ahead)
         try:
+            if endless := rounds.endless:
+                return cls(
+                    (endless,), workers, batches, lines=loading_lines(_stacks(rounds, loader), loader), place=place
+                )
             quick = rounds.round(_QUICK_S)
             if not worth_a_look(quick, batches):
                 return cls((quick,), workers, batches, place=place)

@@ -29,8 +29,8 @@ _SEED = 11
 class OtherBatches:
     """The losses of steps after a first one, and those of `others` from the same state, on other batches each.
 
-    `again` says that a model was given the very batch of the first step, `rich` that batches hold fractional numbers:
-    one that is only counted by, where a step draws its own points, holds none.
+    `again` says that a model was given the very batch of the first step, and no other; `rich` that batches hold
+    fractional numbers: one that is only counted by, where a step draws its own points, holds none.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -57,22 +57,31 @@ class OtherBatches:
         others, _ = _losses(trial, [batches[-1], *batches[1:-1]])
         first = [leaf for _, leaf in leaves(batches[0])]
         rich = any(leaf.is_floating_point() and bool((leaf != leaf.round()).any()) for leaf in first)
-        return cls(losses, others, place, _is_given(watch.calls, first), rich)
+        return cls(losses, others, place, _is_given_again(watch.calls, batches), rich)
 
     @property
     def ignores(self) -> bool:
-        """Whether all losses agree bit for bit, and are no zeros, which a margin makes of any batch."""
-        known = len(self.losses) == STEPS and all(math.isfinite(loss) and loss for loss in self.losses)
-        return known and self.losses == self.others
+        """Whether all losses agree bit for bit: zeros, which a margin makes of any batch, say nothing alone."""
+        known = len(self.losses) == STEPS and all(math.isfinite(loss) for loss in self.losses)
+        return known and self.losses == self.others and (self.again or all(self.losses))
 
 
-def _is_given(calls: list[ModelCall], first: list[Tensor]) -> bool:
-    """Whether a tensor of the first batch, of some size, is an argument of every call."""
+def _is_given_again(calls: list[ModelCall], batches: list[Any]) -> bool:
+    """Whether a large tensor of the first batch is an argument of every call, and none of those behind it of any.
+
+    What is the same in all of them, a grid for one, is left out.
+    """
     given = [[leaf for _, leaf in leaves((call.args, call.kwargs))] for call in calls]
-    large = [leaf for leaf in first if leaf.numel() > len(leaf.shape)]
-    return bool(given) and all(
-        any(same_bits(one, beside(leaf, one)) for one in args for leaf in large) for args in given
-    )
+    first, *behind = ([leaf for _, leaf in leaves(batch) if leaf.numel() > leaf.ndim] for batch in batches)
+    later = [leaf for batch in behind for leaf in batch]
+    own = [leaf for leaf in first if not _holds(later, leaf)]
+    later = [leaf for leaf in later if not _holds(first, leaf)]
+    again = bool(given) and all(any(_holds(own, one) for one in args) for args in given)
+    return again and not any(_holds(later, one) for args in given for one in args)
+
+
+def _holds(tensors: list[Tensor], one: Tensor) -> bool:
+    return any(same_bits(one, beside(tensor, one)) for tensor in tensors)
 
 
 def _losses(trial: Trial, batches: list[Any]) -> tuple[tuple[float, ...], Location]:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import inconclusive
+from mlcheck.probe.measure.drive import Clock, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.program_text import program_text
@@ -34,6 +34,7 @@ from mlcheck.trial.trial import Source, Trial
 _SEED = 8
 _BATCHES = 3
 _PROJECTIONS = 4
+_SHARE = 0.4
 _ROUNDING = 1e-3
 _KEY = "PYTHONHASHSEED"
 _HASHED = re.compile(r"(?<![\w.])(?:hash|set|frozenset)\(|\{[^{}:]*\bfor\b")
@@ -64,9 +65,10 @@ class OtherProcess:
             raise NotMeasured("the program neither hashes nor makes sets")
         if os.environ.get(_KEY, "random") != "random":
             raise NotMeasured(f"{_KEY} is set: every process hashes alike")
-        one, other = (_elsewhere(source, key, seconds / 4) for key in ("1", "2"))
+        clock = Clock(0.9 * seconds)  # most of a start is imports, which take long on a busy machine
+        one, other = (_elsewhere(source, key, min(_SHARE * seconds, clock.left())) for key in ("1", "2"))
         parting = _parting(one, other)
-        keyed = bool(parting) and not _parting(one, _elsewhere(source, "1", seconds / 4))
+        keyed = bool(parting) and not _parting(one, _elsewhere(source, "1", clock.left()))
         return cls(parting, keyed, Location(*trial.entry))
 
 

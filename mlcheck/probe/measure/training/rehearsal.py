@@ -42,7 +42,8 @@ class Breakage:
 class Rehearsal:
     """Batches read, steps taken, an evaluation made, and what broke. `losses` are the values backward was called on.
 
-    `account` tells the step that raised, run once more, line by line. `step_seconds` is what the quickest took.
+    `account` tells the step that raised, run once more, line by line. `step_seconds` is what the quickest took,
+    `batch_seconds` what reading a batch takes.
     """
 
     reach: ClassVar[Reach] = "data"
@@ -59,6 +60,7 @@ class Rehearsal:
     breakages: list[Breakage] = field(default_factory=list)
     account: Account | None = None
     step_seconds: float = 0.0
+    batch_seconds: float = 0.0
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -83,9 +85,11 @@ class Rehearsal:
     def _read(self, trial: Trial, clock: Clock) -> list[Any]:
         """The first batches, kept; then on through the data for a while, for the sample that breaks at item 17."""
         kept: list[Any] = []
+        began = time.monotonic()
         try:
             for batch in trial.train_batches():
                 self.batches += 1
+                self.batch_seconds = (time.monotonic() - began) / self.batches
                 if len(kept) < STEPS:
                     kept.append(batch)
                 if not clock.left():

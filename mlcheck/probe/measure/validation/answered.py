@@ -1,14 +1,15 @@
 """The metrics of validation batches where every prediction is made right, and where every one is made wrong.
 
 The evaluation is the program's own; the output of its model is replaced by the classes of the batch, one a sample, a
-pixel or a token. A share of right answers is 1 then, whatever the model, and less where all are wrong. Training tells
-whether an output says yes where it is large: a distance says so where it is small.
+pixel or a token. A share of right answers is 1 then, whatever the model, and less where all are wrong, be the padding
+that the loss leaves out right or not. Training tells whether an output says yes where it is large: a distance says so
+where it is small.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, ClassVar, Self
 
@@ -21,8 +22,10 @@ from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.model.row_order import order_given
 from mlcheck.probe.measure.modules import ModelCall, ModuleWatch
 from mlcheck.probe.measure.training.gradients import GradientWatch, loss_of_step
-from mlcheck.probe.measure.tree import beside, copied, leaves, map_tensors
+from mlcheck.probe.measure.tree import copied, map_tensors
+from mlcheck.probe.measure.validation.answer_pairs import answer_pair, classes_of
 from mlcheck.probe.measure.validation.class_scores import class_counts, scored_classes
+from mlcheck.probe.measure.validation.left_out import left_out
 from mlcheck.probe.measure.validation.logged import metrics_alone, numbers
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
@@ -30,8 +33,6 @@ from mlcheck.trial.trial import Trial
 
 BATCHES = 2
 SCALES = (1.0, 40.0)  # as chances, and as scores of which a softmax or sigmoid makes certainty
-_MOST_CLASSES = 1000
-_LEFT_OUT = -100
 
 Metrics = dict[str, float]
 
@@ -41,6 +42,7 @@ class Answers:
     """The metrics of one batch of `samples` as they are, with wrong answers, and with right ones at each scale.
 
     `complete` says that every class that the model has a score for is among the labels, of masks in every sample.
+    Where the loss leaves labels out, this `share` of them, `padding_right` are the metrics with these right alone.
     """
 
     samples: int
@@ -48,9 +50,17 @@ class Answers:
     wrong: Metrics
     right: tuple[Metrics, ...]
     complete: bool
+    share: float = 0.0
+    padding_right: Metrics = field(default_factory=dict)
 
     def at_best(self, name: str) -> float:
         return max(metrics[name] for metrics in self.right if name in metrics)
+
+    def counts_padding(self, name: str, near: float) -> bool:
+        """Whether all are right at best, and as many as are left out by the loss where these alone are."""
+        best, alone = self.at_best(name), self.padding_right[name]
+        told = (abs(best / full - 1) < near and abs(alone / full - self.share) < near for full in (1, 100))
+        return self.share > near and any(told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,46 +90,30 @@ class Answered:
 def _answers(trial: Trial, batch: Any, scored: frozenset[int]) -> Answers | None:
     losses, calls = LossWatch(), list[ModelCall]()
     with losses:
-        given, outputs = _evaluated(trial, batch, None, calls)
-    pair = _pair(batch, outputs, losses)
+        given, outputs = evaluated_as(trial, batch, None, calls)
+    pair = answer_pair(batch, outputs, losses, scored)
     if pair is None or not given:
         return None
     output, label = pair
     said, others = _said_and_not(label, order_given(batch, calls))
-    classes = _classes(output, label)
+    classes = classes_of(output, label)
     if classes > int(label.max()) + 1 and classes not in scored | class_counts(losses):
         return None  # as many numbers as an embedding has
     right, wrong = (
-        tuple(_evaluated(trial, batch, _scores(output, one, classes, scale))[0] for scale in SCALES)
+        tuple(evaluated_as(trial, batch, scores_of(output, one, classes, scale))[0] for scale in SCALES)
         for one in (said, others)
     )
     if label.ndim == 2 and output.ndim == 3:  # a program may compare each place with the label of the next
-        ahead = _scores(output, said.roll(-1, 1), classes, SCALES[-1])
-        right = (*right, _evaluated(trial, batch, ahead)[0])
+        ahead = scores_of(output, said.roll(-1, 1), classes, SCALES[-1])
+        right = (*right, evaluated_as(trial, batch, ahead)[0])
     worst = {name: min(metrics.get(name, value) for metrics in wrong) for name, value in wrong[0].items()}
-    return Answers(len(label), given, worst, right, _holds_all(label, max(2, classes)))
-
-
-def _pair(batch: Any, outputs: list[Tensor], losses: LossWatch) -> tuple[Tensor, Tensor] | None:
-    """The one output of the model that answers labels of the batch, and these."""
-    labels = [leaf for _, leaf in leaves(batch) if _is_classes(leaf)]
-    labels += [leaf[:, 1:] for leaf in labels if leaf.ndim == 2 and leaf.shape[1] > 2]  # what follows a decoder's start
-    pairs = [
-        (output, beside(label, output)) for output in _each_once(outputs) for label in labels if _classes(output, label)
-    ]
-    if pairs and pairs[0][0].shape[:-1] == pairs[0][1].shape and pairs[0][0].ndim > 2:  # or else codes of something
-        scored = [call.input.flatten() for call in losses.calls if call.kind == "cross_entropy"]
-        pairs = [pair for pair in pairs if any(torch.equal(one, pair[0].flatten()) for one in scored)]
-    return pairs[0] if len(pairs) == 1 else None
-
-
-def _each_once(outputs: list[Tensor]) -> list[Tensor]:
-    """Without those that a model gave again: for the loss, say, and for the metrics."""
-    return [
-        output
-        for place, output in enumerate(outputs)
-        if not any(output.shape == other.shape and torch.equal(output, other) for other in outputs[:place])
-    ]
+    answers = Answers(len(label), given, worst, right, _holds_all(label, max(2, classes)))
+    padding = left_out(trial, batch, output, label)
+    if not padding.any() or padding.all():
+        return answers
+    alone = scores_of(output, torch.where(padding, said, others), classes, SCALES[-1])
+    share = float(padding.double().mean())
+    return replace(answers, share=share, padding_right=evaluated_as(trial, batch, alone)[0])
 
 
 def _said_and_not(label: Tensor, order: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -134,12 +128,12 @@ def _learned_upside_down(trial: Trial) -> bool:
     losses, batch, calls = LossWatch(), first_batches(trial, 1)[0], list[ModelCall]()
     with losses:
         _, outputs = _trained(trial, batch, None, calls)
-    pair = _pair(batch, outputs, losses)
+    pair = answer_pair(batch, outputs, losses)
     if pair is None:
         return False
     output, label = pair
     right, wrong = (
-        [_trained(trial, batch, _scores(output, one, _classes(output, label), scale))[0] for scale in SCALES]
+        [_trained(trial, batch, scores_of(output, one, classes_of(output, label), scale))[0] for scale in SCALES]
         for one in _said_and_not(label, order_given(batch, calls))
     )
     return all(best > worst for best, worst in zip(right, wrong))
@@ -169,7 +163,7 @@ def _trained(
     return loss_of_step(watch.backwards), given
 
 
-def _evaluated(
+def evaluated_as(
     trial: Trial, batch: Any, answer: Tensor | None, calls: list[ModelCall] | None = None
 ) -> tuple[Metrics, list[Tensor]]:
     """The metrics of the batch and what its models gave, or would have given; none where an answer is refused."""
@@ -195,41 +189,13 @@ def _evaluated(
     return numbers(metrics), given
 
 
-def _is_classes(leaf: Tensor) -> bool:
-    if leaf.is_complex() or not leaf.numel() or not leaf.ndim or bool((leaf < 0).all()):
-        return False
-    if bool(((leaf < 0) & (leaf != _LEFT_OUT)).any()) or (leaf.ndim < 2 and bool((leaf < 0).any())):
-        return False
-    return not leaf.is_floating_point() or bool(((leaf == 0) | (leaf == 1)).all())
-
-
-def _classes(output: Tensor, label: Tensor) -> int:
-    """How many classes the output scores for each label: 1 for one score for two classes, 0 where it is no answer."""
-    if not output.is_floating_point() or not output.ndim:
-        return 0
-    if output.shape == label.shape or output.shape == (*label.shape, 1) or _beside(output, 1) == label.shape:
-        return int(int(label.max()) <= 1)
-    if output.ndim != label.ndim + 1 or output.ndim < 2:
-        return 0
-    count = output.shape[1] if _beside(output, output.shape[1]) == label.shape else 0
-    if not count and output.ndim > 2 and output.shape[:-1] == label.shape:
-        count = output.shape[-1]
-    return count if int(label.max()) < count <= _MOST_CLASSES and not label.is_floating_point() else 0
-
-
-def _beside(output: Tensor, channels: int) -> tuple[int, ...]:
-    """The shape of the output without its channels, where it has so many."""
-    fits = output.ndim > 1 and output.shape[1] == channels
-    return (output.shape[0], *output.shape[2:]) if fits else ()
-
-
 def _holds_all(label: Tensor, classes: int) -> bool:
     """Whether every class is there: in a mask, in every sample, as what is averaged over samples asks for."""
     samples = label.flatten(1) if label.ndim > 1 and label.shape[1:].numel() > 1 else label.reshape(1, -1)
     return all(bool((samples == one).any(1).all()) for one in range(classes))
 
 
-def _scores(output: Tensor, said: Tensor, classes: int, scale: float) -> Tensor:
+def scores_of(output: Tensor, said: Tensor, classes: int, scale: float) -> Tensor:
     """The output of a model that says `said`, and no doubt about it."""
     if classes > 1:
         certain = torch.nn.functional.one_hot(said, classes) * scale

@@ -13,6 +13,7 @@ NAMES = {
     "auc": re.compile(_PREFIX + r"(?:auc|auroc|roc_auc)$"),
 }
 MEANS = re.compile(_PREFIX + r"(?:loss|nll|bce|ce|cross_entropy)$|(?:^|[_\W])(?:mae|mse|rmse)(?:$|[_\W])")
+_HELD_OUT = re.compile(r"(^|[_\W])(val|valid|validation|test|eval|dev)($|[_\W])")
 _SHARES = re.compile(r"(^|[_\W])(acc|accuracy|top1|precision|recall|f1|iou|miou|jaccard|dice)($|[_\W])")
 COUNTS = re.compile(r"(^|[_\W])(sum|count|counts|total|correct)($|[_\W])")
 _PLAIN = re.compile(r"(^|[_\W])(acc|accuracy|top1)($|[_\W])")
@@ -26,3 +27,8 @@ def is_share(name: str) -> bool:
 def is_plain_accuracy(name: str) -> bool:
     """Not one that is averaged over classes."""
     return bool(_PLAIN.search(name.lower()) and not _BY_CLASS.search(name.lower()))
+
+
+def is_held_out(name: str) -> bool:
+    """Whether it is named as one of data that is not trained on, or is an accuracy and no more."""
+    return bool(_HELD_OUT.search(name.lower()) or NAMES["accuracy"].match(name.lower()))
