@@ -6,11 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import before_methods, is_name, is_none, last_name, loads, walk
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.layers.recurrent import RECURRENT
 from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.origins import origins, returns
@@ -18,6 +20,7 @@ from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_GRADIENTS = pattern(r"\.grad\b")
 
 
 class Carried(NamedTuple):
@@ -56,12 +59,15 @@ def _hands_on(cls: object) -> bool:
 
 
 def carried_over_shuffled(sites: Sites) -> Iterator[Carried]:
-    """`y, h = model(x, h)` for each batch of a loader that draws them at random, where `h` never begins anew."""
+    """`y, h = model(x, h)` for each batch of a loader that draws them at random, where `h` never begins anew.
+
+    That of a learnt optimizer, which is given gradients, belongs to the weights and not to the samples.
+    """
     for file in sites.mentioning([".backward("]):
         for loop in dict.fromkeys(call.loops[0] for call in file.calls("backward") if call.loops):
-            if not isinstance(loop.node, ast.For | ast.AsyncFor):
+            if not isinstance(loop.node, ast.For | ast.AsyncFor) or _GRADIENTS.search(file.module.text_of(loop.node)):
                 continue
-            made = origins(file, loop.node.iter, loop)
+            made = origins(file, iteration_of(loop.node).over, loop)
             if not made or any(each.name != LOADER or each.told("shuffle", 2) is not True for each in made):
                 continue
             for line, name in _handed_on(file, loop.node, loop):

@@ -16,6 +16,7 @@ from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
 _STEPS_OR_LEAVES = pattern(r"\.step\(|zero_grad|backward|\b(?:continue|break|return)\b")
+_CLIPPING = pattern(r"\bclip_grad|\bunscale_\(")
 _CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
 
 
@@ -86,7 +87,8 @@ def begun_by_one(sites: Sites) -> Iterator[Window]:
 def stepped_in_each_turn(sites: Sites) -> Iterator[tuple[Call, ast.If]]:
     """A step and a clearing after each batch, of a loss that is divided by the number that a test beside them counts.
 
-    `loss = loss / n`, `if (i + 1) % n == 0: clip(...)`, and below that `optimizer.step()`.
+    `loss = loss / n`, `if (i + 1) % n == 0: clip_grad_norm_(...)`, and below that `optimizer.step()`. What else such a
+    test may be for is nobody's concern: a report, weights that are averaged over ranks or into slow ones.
     """
     for file in sites.mentioning([".step("]):
         for step in file.calls("step") if ".backward(" in file.text and "ccelerat" not in file.text else ():
@@ -98,12 +100,10 @@ def stepped_in_each_turn(sites: Sites) -> Iterator[tuple[Call, ast.If]]:
                 continue
             for line in getattr(loop.node, "body", []):
                 number = _counted_by(line.test) if isinstance(line, ast.If) else ""
-                if (
-                    number
-                    and _loss_divided_by(file, loop, number)
-                    and not _STEPS_OR_LEAVES.search(file.module.text_of(line))
-                ):
-                    yield step, line
+                written = file.module.text_of(line) if number else ""
+                if _CLIPPING.search(written) and not _STEPS_OR_LEAVES.search(written):
+                    if _loss_divided_by(file, loop, number):
+                        yield step, line
 
 
 def _counted_by(test: ast.expr) -> str:
