@@ -119,7 +119,7 @@ def last_alone(loop: LoopSite) -> ast.expr | None:
             bare = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else node
             if not isinstance(bare, ast.Name) or bare.id not in made or (node is bare and not _LOSS.search(bare.id)):
                 continue
-            if not kept or (_LOSS.search(bare.id) and not reads_of(walk(loop.node), bare.id)):
+            if not kept or not reads_of(walk(loop.node), bare.id):
                 return node
     return _share_of_last(loop) if not kept else None
 

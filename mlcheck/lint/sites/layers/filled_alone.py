@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import is_name, walk
-from mlcheck.lint.sites.layers.initialising import fills
+from mlcheck.lint.sites.layers.initialising import fills, kinds_named, kinds_told_apart
 from mlcheck.lint.sites.layers.modules import MODULE
 from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.objects import class_of_object
@@ -36,8 +36,14 @@ def filled_alone(sites: Sites) -> Iterator[FilledAlone]:
                 continue
             for call in _calls(sites, init):
                 model = _model(call)
-                if model is not None:
+                if model is not None and not _is_meant(init, model):
                     yield FilledAlone(call, init, model)
+
+
+def _is_meant(init: Function, model: Class) -> bool:
+    """Whether it asks for this very class, or for a word that stands in its name."""
+    kinds, words = kinds_told_apart(init), kinds_named(init)
+    return any(cls.name in kinds or any(word in cls.name for word in words) for cls in model.line)
 
 
 def _calls(sites: Sites, init: Function) -> Iterator[Call]:
