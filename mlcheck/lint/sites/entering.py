@@ -44,10 +44,17 @@ class Entered(NamedTuple):
             above = self.outer.constant(value) if self.outer is not None else UNKNOWN
             known = not isinstance(above, type(UNKNOWN))
             return above if known else self.call.file.constant(value, self.call.context)
+        node = self._flag(node)
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             answer = self.answer(node)
             return UNKNOWN if answer is None else answer
         return node.value if isinstance(node, ast.Constant) else UNKNOWN
+
+    def _flag(self, node: ast.expr) -> ast.expr:
+        """What a variable of the function is assigned, once: `training = optimizer is not None`."""
+        bound = self.function.inner.scope.bindings.get(node.id, []) if isinstance(node, ast.Name) else []
+        value = bound[0].value if len(bound) == 1 and bound[0].kind == "value" else None
+        return value if isinstance(value, ast.Compare) else node
 
     def answer(self, test: ast.expr) -> bool | None:
         """How a test comes out; None where it cannot be told."""
