@@ -33,6 +33,10 @@ def anneal(model, epoch):
         if isinstance(module, nn.BatchNorm1d):
             module.momentum = max(0.9 * 0.5 ** (epoch // 20), 0.01)
 """
+AVERAGED_ANEW = """
+def finish(model, loader):
+    torch.optim.swa_utils.update_bn(loader, model)
+"""
 FOUND_AGAIN = """
 class Net(nn.Module):
     def __init__(self):
@@ -42,7 +46,9 @@ class Net(nn.Module):
 """
 
 
-@pytest.mark.parametrize(("text", "outcome"), [(ANNEALED, Outcome.PASS), (FOUND_AGAIN, Outcome.WARN)])
+@pytest.mark.parametrize(
+    ("text", "outcome"), [(ANNEALED, Outcome.PASS), (AVERAGED_ANEW, Outcome.PASS), (FOUND_AGAIN, Outcome.WARN)]
+)
 def test_a_momentum_that_is_annealed_begins_high(text: str, outcome: Outcome, tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16, momentum=0.9), nn.ReLU(), nn.Linear(16, 5))
     trial = on_classes(model)

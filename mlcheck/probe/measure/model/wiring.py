@@ -120,7 +120,7 @@ class Wiring:
 
 def _sets_momenta(trial: Trial) -> bool:
     names = names_after_construction(program_text(trial))
-    return names is None or "momentum" in names
+    return names is None or not names.isdisjoint(("momentum", "update_bn"))
 
 
 def is_unfilled(module: nn.Module) -> bool:
