@@ -1,7 +1,7 @@
 """A stand-in for the start of the process that examines a program: forked from one that has imported torch already.
 
-That saves five seconds of computing for each of a hundred. Whatever tests a whole command, or `run_child` itself, has
-its processes started as for a user.
+A program that does not even build its model costs nearly four seconds of computing otherwise. Whatever tests a whole
+command, or `run_child` itself, has its processes started as for a user.
 """
 
 from __future__ import annotations
