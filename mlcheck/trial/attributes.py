@@ -192,6 +192,8 @@ def _is_dunder(key: Any) -> bool:
 
 
 def _told(now: dict[Any, Any], before: dict[Any, Any]) -> str:
+    if now.keys() == before.keys() and all(now[key] is value for key, value in before.items()):
+        return ""
     changed = [
         *(f"{_key(key)} appeared" for key in now if key not in before),
         *(f"{_key(key)} disappeared" for key in before if key not in now),

@@ -30,7 +30,7 @@ from mlcheck.trial.traceback import is_user_file
 
 _LARGEST_CONTAINER = 10_000
 _LARGEST_COPY = 1_000_000
-_HIDDEN = ("_modules.", "_parameters.", "_buffers.")
+_HIDDEN = {"_modules", "_parameters", "_buffers"}
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,9 @@ class Walk:
     def _enter(self, visit: _Visit) -> list[_Visit]:
         """Remember one object; what hangs on it is to be visited next."""
         name, value = visit.name, visit.value
+        if isinstance(value, _CONTAINERS) and not _goes_its_own_way(value):
+            is_data = len(value) > _LARGEST_CONTAINER and not visit.owned
+            return [] if is_data else self._enter_container(visit)
         if isinstance(value, torch.Tensor):
             self._names[id(value)] = name
             self.found.append(_tensor_cell(name, value, visit.owned))
@@ -81,9 +84,6 @@ class Walk:
             return []
         if isinstance(value, FunctionType | MethodType):
             return self._enter_function(visit)
-        if isinstance(value, dict | list | tuple | set | deque) and not _goes_its_own_way(value):
-            is_data = len(value) > _LARGEST_CONTAINER and not visit.owned
-            return [] if is_data else self._enter_container(visit)
         return self._enter_object(visit)
 
     def _enter_container(self, visit: _Visit) -> list[_Visit]:
@@ -191,12 +191,11 @@ class Walk:
     def _inner(self, name: str, key: Any) -> str:
         if isinstance(key, torch.Tensor):
             return f"{name}[{self._names.get(id(key), 'a tensor')}]"
-        inner = f"{name}.{key}"
-        for hidden in _HIDDEN:
-            inner = inner.replace(f".{hidden}", ".")
-        return inner
+        owner, _, last = name.rpartition(".")
+        return f"{owner if owner and last in _HIDDEN else name}.{key}"
 
 
+_CONTAINERS = (dict, list, tuple, set, deque)
 _IMMUTABLE = (bool, int, float, complex, str, bytes, type(None), type, torch.dtype, torch.device, torch.Size)
 
 
