@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlcheck.core.dataclasses import replace
 from mlcheck.core.memory_size import byte_count
-from mlcheck.core.mistake import Mistake
+from mlcheck.core.mistake import Mistake, not_yaml
 from mlcheck.core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def start_of(experiment: str) -> Start:
     except OSError as error:
         raise Mistake(f"{experiment}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise Mistake(f"{experiment}: not valid YAML: {' '.join(str(error).split())}") from error
+        raise not_yaml(experiment, error) from error
     entry, arguments = launched(settings.get("entrypoint") if isinstance(settings, dict) else None)
     if not entry or any("$" in word for word in (entry, *arguments)):  # what the shell of the container puts in
         return Start()

@@ -8,3 +8,8 @@ class Mistake(Exception):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+def not_yaml(path: str, error: Exception) -> Mistake:
+    """`error` is what the parser, or the decoder before it, said of the file, often over several lines."""
+    return Mistake(f"{path}: not valid YAML: {' '.join(str(error).split())}")

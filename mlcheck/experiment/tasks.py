@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from mlcheck.core.mistake import Mistake
+from mlcheck.core.mistake import not_yaml
 from mlcheck.experiment.document import Entry, merged_entries
 from mlcheck.experiment.files import ENDINGS, may_be_grid, read
 from mlcheck.experiment.grid import GIVEN, Command, Grid, Sweep, value_of
@@ -22,7 +22,7 @@ def grid_of(path: str) -> Grid | None:
     try:
         return Grid(path, data.decode("utf-8-sig"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise Mistake(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+        raise not_yaml(path, error) from error
     except ValueError:
         return None
 

@@ -15,36 +15,26 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.chosen import probe_rules
 
 ALARMS = {Outcome.FAIL, Outcome.WARN, Outcome.ERROR}
-LONG = {"cannot-overfit-one-batch", "learning-rate-too-high", "learning-rate-too-low", "signal-fades-with-depth"}
-QUICK = tuple(rule for rule in probe_rules() if rule not in LONG)
 # What is as it looks: a rate of 1e-3 with SGD is slow, a layer that is frozen at once was never trained.
-DESERVED = {"slow": {"learning-rate-too-low"}, "frozen": {"frozen-fresh-weights"}}
+DESERVED = {"slow": {"learning-rate-too-low", "cannot-overfit-one-batch"}, "frozen": {"frozen-fresh-weights"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOUND)
-def test_no_quick_probe_alarms(name: str) -> None:
+def test_no_probe_alarms(name: str) -> None:
     asked = Asked(SOUND[name]())
-    verdicts = {rule: asked.verdict(rule) for rule in set(QUICK) - DESERVED.get(name, set())}
+    verdicts = {rule: asked.verdict(rule) for rule in probe_rules() if rule not in DESERVED.get(name, ())}
     assert not {rule: v.findings[0].message for rule, v in verdicts.items() if v.outcome in ALARMS}
     assert sum(v.outcome is Outcome.PASS for v in verdicts.values()) >= 5, "too little was looked at"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOUND)
-def test_memorising_does_not_alarm_over_seeds(name: str) -> None:
-    for seed in range(2):
-        torch.manual_seed(seed)
-        verdict = ask("cannot-overfit-one-batch", SOUND[name]())
-        allowed = {Outcome.PASS, Outcome.INCONCLUSIVE} | ({Outcome.WARN} if name == "slow" else set())
-        assert verdict.outcome in allowed, verdict.summary
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SOUND)
-def test_no_long_probe_alarms(name: str) -> None:
-    asked = Asked(SOUND[name]())
-    verdicts = {rule: asked.verdict(rule) for rule in LONG - {"cannot-overfit-one-batch"} - DESERVED.get(name, set())}
-    assert not {rule: v.findings[0].message for rule, v in verdicts.items() if v.outcome in ALARMS}
+def test_memorising_does_not_alarm_with_another_seed(name: str) -> None:
+    torch.manual_seed(1)
+    verdict = ask("cannot-overfit-one-batch", SOUND[name]())
+    allowed = {Outcome.PASS, Outcome.INCONCLUSIVE} | ({Outcome.WARN} if name == "slow" else set())
+    assert verdict.outcome in allowed, verdict.summary
 
 
 @pytest.mark.parametrize("name", ["mlp", "log-softmax", "regression", "multilabel", "frozen"])
