@@ -141,14 +141,14 @@ def _open_question(seen: Overfit, best: Curve, share: float) -> str:
 
 def _is_blind(seen: Overfit, best: Curve, share: float) -> bool:
     """Whether it learnt no more than it does without its input."""
-    return seen.zero is not None and best.best >= BLIND * seen.zero.best and share > BLIND
+    return seen.control is not None and best.best >= BLIND * seen.control.best and share > BLIND
 
 
 def _without_floor(seen: Overfit) -> Verdict:
     """An unknown loss has no known floor: a fall that needs the input shows that it learns; no more can be said."""
     mine = seen.mine
-    control = seen.zero or seen.permuted
-    if mine.values[0] > 0 and mine.reached(seen.goal) and (control is None or control.best > 0.5 * mine.values[0]):
+    needed = seen.control is None or seen.control.best > 0.5 * mine.values[0]
+    if mine.values[0] > 0 and mine.reached(seen.goal) and needed:
         fall = f"from {mine.values[0]:.3g} to {mine.best:.3g} in {plural(mine.steps, 'step')}"
         text = f"the loss falls {fall} on {plural(seen.samples, 'sample')}"
         return Verdict(Outcome.PASS, text + _control_sentence(seen), figures=(_figure(seen),), looked_at=seen.samples)
@@ -176,11 +176,11 @@ def _learnt_sentence(seen: Overfit, curve: Curve) -> str:
 
 
 def _control_sentence(seen: Overfit) -> str:
-    if seen.zero is None:
+    if seen.control is None:
         return ""
-    if seen.zero.best <= seen.goal:
+    if seen.control.best <= seen.goal:
         return "; it manages without its input as well, so something else tells the targets apart"
-    return f"; without its input it stays at {seen.zero.best:.3g}"
+    return f"; without its input it stays at {seen.control.best:.3g}"
 
 
 def _still_falling(curve: Curve, goal: float) -> str:
@@ -207,7 +207,7 @@ def _flat(curve: Curve) -> bool:
 
 
 def _figure(seen: Overfit) -> Figure:
-    curves = [seen.mine, *seen.adam, *(curve for curve in (seen.zero, seen.permuted) if curve)]
+    curves = [seen.mine, *seen.adam, *([seen.control] if seen.control else [])]
     lines = []
     if seen.floors:
         lines = [
@@ -228,6 +228,6 @@ def _numbers(seen: Overfit) -> dict[str, float]:
     found = {"steps": float(seen.mine.steps), "loss at start": seen.mine.values[0], "lowest loss": seen.mine.best}
     if seen.floors:
         found |= {"constant prediction": seen.floors.constant, "goal": seen.floors.target}
-    if seen.zero:
-        found["lowest loss, input zeroed"] = seen.zero.best
+    if seen.control:
+        found[f"lowest loss, {seen.control.name}"] = seen.control.best
     return found

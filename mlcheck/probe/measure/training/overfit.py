@@ -23,6 +23,7 @@ _EPS, _BETAS = 1e-6, (0.95, 0.9999)
 class Overfit:
     """Curves of one batch memorised: by the program as it is, by Adam in its place, and without the input.
 
+    `control` is the one without it: zeroed, or permuted in every step where the program cannot do with zeros.
     `floors` are None where the loss has no known floor. `whole` says that the recognised loss is all that is
     minimised, so that it has to fall; `heads` counts the recognised losses: with several, values are
     shares of each one's floor and the worst counts. Regularisation is off, random numbers are the same in
@@ -43,8 +44,7 @@ class Overfit:
     heads: int
     mine: Curve
     adam: tuple[Curve, ...] = ()
-    zero: Curve | None = None
-    permuted: Curve | None = None
+    control: Curve | None = None
     scheduled: bool = False
     made_by: str = ""
     lowest: float | None = None
@@ -80,8 +80,8 @@ class Overfit:
             heads=experiment.heads,
             mine=mine,
             adam=tuple(adam),
-            zero=experiment.control("input zeroed", zeroed, substitute, steps),
-            permuted=experiment.control("input permuted", permuter(experiment.samples), substitute, steps),
+            control=experiment.control("input zeroed", zeroed, substitute, steps)
+            or experiment.control("input permuted", permuter(experiment.samples), substitute, steps),
             scheduled=bool(trial.schedulers),
             made_by=experiment.made_by,
             lowest=experiment.lowest,
