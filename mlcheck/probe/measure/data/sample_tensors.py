@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -47,16 +47,28 @@ def sample_texts(sample: Any) -> Iterator[Tensor]:
             yield from sample_texts(part)
 
 
-def digest(tensors: list[Tensor]) -> bytes:
+def digest(tensors: Iterable[Tensor]) -> bytes:
     """A hash of values, shapes and types."""
+    return hashed(map(encoded, tensors))
+
+
+def hashed(parts: Iterable[bytes]) -> bytes:
     found = hashlib.blake2b(digest_size=16)
-    for tensor in tensors:
-        plain = tensor.detach().cpu()
-        plain = plain.to_dense() if plain.layout is not torch.strided else plain
-        plain = plain.clone(memory_format=torch.contiguous_format)  # one number may have any stride and be contiguous
-        found.update(f"{plain.dtype}{tuple(plain.shape)}".encode())
-        found.update(plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b"")
+    for part in parts:
+        found.update(part)
     return found.digest()
+
+
+def encoded(tensor: Tensor) -> bytes:
+    """Its type, shape and values in order, whatever its strides."""
+    plain = tensor.detach().cpu()
+    head = f"{plain.dtype}{tuple(plain.shape)}".encode()
+    try:
+        return head + plain.numpy().tobytes()
+    except (TypeError, RuntimeError):  # numpy knows no bfloat16, no sparse layout, and nothing lazily conjugated
+        plain = plain.to_dense() if plain.layout is not torch.strided else plain.resolve_conj().resolve_neg()
+    plain = plain.clone(memory_format=torch.contiguous_format)  # one number may have any stride and be contiguous
+    return head + (plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b"")
 
 
 def equal_share(digests: Collection[bytes]) -> float:

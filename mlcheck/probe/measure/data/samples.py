@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,7 +16,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data.sampler import RandomSampler, SequentialSampler
 
 from mlcheck.probe.measure.data.joined_by_default import joins_any_samples
-from mlcheck.probe.measure.data.sample_tensors import digest, sample_leaves, sample_texts
+from mlcheck.probe.measure.data.sample_tensors import digest, encoded, hashed, sample_leaves, sample_texts
 from mlcheck.probe.measure.data.sketches import sketch
 from mlcheck.probe.measure.data.split import BadSample, Split
 from mlcheck.probe.measure.drive import Clock
@@ -147,15 +148,18 @@ def _read(split: Split, dataset: Any, index: int) -> None:
         shape = tuple(tensor.shape)
         split.shapes.setdefault(name, Counter())[shape] += 1
         split.example.setdefault((name, shape), index)
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+        if tensor.is_floating_point() and not _all_finite(tensor):
             value = "NaN" if bool(tensor.isnan().any()) else "an infinite value"
             split.non_finite.append(BadSample(index, f"holds {value} in `{part_of('sample', name)}`"))
     whole = [tensor for _, tensor in sample]
     large = _large(whole)
     read = [*whole, *sample_texts(drawn)] if large is whole else whole  # a picture's own name is not what it shows
-    split.digests[index], split.content[index] = digest(read), digest(_large(read))
-    split.labels[index] = digest([tensor for tensor in whole if tensor.numel() == 1])
-    split.continuous |= any(bool((t != t.round()).any()) for t in large if t.is_floating_point())
+    codes = [(tensor.numel(), encoded(tensor)) for tensor in read]
+    split.digests[index] = hashed(code for _, code in codes)
+    split.content[index] = hashed([code for size, code in codes if size > 1] or [code for _, code in codes])
+    split.labels[index] = hashed(code for size, code in codes[: len(whole)] if size == 1)
+    if not split.continuous:
+        split.continuous = any(bool((t != t.round()).any()) for t in large if t.is_floating_point())
     main = max(large, key=Tensor.numel, default=None)
     if main is not None and (few := sketch(main)) is not None:
         split.sketches[index] = few
@@ -230,6 +234,11 @@ def _read_variants(split: Split, dataset: Any, seconds: float) -> None:
                 split.variants.setdefault(digest(large), index)
                 if (drawn := sketch(max(large, key=Tensor.numel))) is not None:
                     split.looks.append((index, drawn))
+
+
+def _all_finite(tensor: Tensor) -> bool:
+    """A finite sum has no other terms, and is one look; one that overflows says nothing."""
+    return math.isfinite(tensor.sum()) or bool(torch.isfinite(tensor).all())
 
 
 def _large(tensors: list[Tensor]) -> list[Tensor]:
