@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from torch import nn
 from torch.utils.data import DataLoader
 
 from mlcheck.core.plural import plural
 from mlcheck.trial.cells import Cell
 from mlcheck.trial.modes import process_cells
-from mlcheck.trial.script.calls import calls_through
+from mlcheck.trial.script.calls import Aside
 from mlcheck.trial.script.coroutine import Run
 from mlcheck.trial.script.instruments import Instruments
 from mlcheck.trial.script.objects import Held, Newcomers, Start, held_by
@@ -48,7 +47,7 @@ class Driver:
         self._depth = self._steps = self._standing = 0
         self._start_s, self._is_elsewhere, self._has_cut, self._evaluates_late = 0.0, True, False, False
         self._beginning: Sequence[Cell] = ()
-        self._plain_call = nn.Module.__call__
+        self._aside = Aside()
 
     def train_batches(self) -> Iterator[Any]:
         """A pass over the loader of the training loop; without one, a few turns of whatever the script draws."""
@@ -172,20 +171,21 @@ class Driver:
     def _until(self, arrived: Callable[[Request], bool], or_ended: bool = False) -> None:
         """Let the script go on, its other loops cut short, until it asks what is waited for."""
         end, passed = time.monotonic() + self._seconds, 0
-        while passed < _FAR:
-            if arrived(self._request):
-                self._note_loader()
-                return
-            if isinstance(self._request, Ended):
-                if or_ended:
+        with self._aside:
+            while passed < _FAR:
+                if arrived(self._request):
+                    self._note_loader()
                     return
-                raise self._at_its_end()
-            if not self._instruments.has_trained:  # what it prepares takes the time and the batches it takes
-                end, passed = time.monotonic() + self._seconds, 0
-            if time.monotonic() > end:
-                break
-            passed += self._request != Did("call")
-            self._pass_by_as_cut(self._request)
+                if isinstance(self._request, Ended):
+                    if or_ended:
+                        return
+                    raise self._at_its_end()
+                if not self._instruments.has_trained:  # what it prepares takes the time and the batches it takes
+                    end, passed = time.monotonic() + self._seconds, 0
+                if time.monotonic() > end:
+                    break
+                passed += self._request != Did("call")
+                self._pass_by_as_cut(self._request)
         self._is_elsewhere = True  # in the midst of something, a validation perhaps
         limit = f"{self._seconds:.0f} s" if passed < _FAR else f"{_FAR:,} batches"
         goal = "an evaluation" if arrived == self._plan.is_evaluation else "its next training step"
@@ -213,18 +213,18 @@ class Driver:
         if isinstance(request, Did):
             if request.what == "forward":
                 self._instruments.turn = self._plan.turn
-            with calls_through(self._plain_call):
-                self._advance(None, watched=False)
+            self._aside.lead(past=True)
+            self._advance(None, watched=False)
             return
         assert isinstance(request, WantsBatch)
         enough = self._plan.enough(request)
+        self._aside.lead(past=bool(enough))
         if not enough:
             self._advance(Answer.REAL)
             return
         stops = request.of.given >= enough
         self._has_cut |= stops
-        with calls_through(self._plain_call):
-            self._advance(Answer.STOP if stops else Answer.REAL, watched=False)
+        self._advance(Answer.STOP if stops else Answer.REAL, watched=False)
 
     def _go_to_training(self) -> None:
         if self._run is None:

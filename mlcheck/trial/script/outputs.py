@@ -28,6 +28,7 @@ from mlcheck.trial.resumption import Loaded
 from mlcheck.trial.script.compiled import compiled_files, kept_openers
 from mlcheck.trial.script.entries import Entries, really_exists
 from mlcheck.trial.script.libraries import OPENERS, led_by
+from mlcheck.trial.script.refusals import refusals
 from mlcheck.trial.script.scratch import Scratch
 from mlcheck.trial.traceback import user_line
 
@@ -43,7 +44,6 @@ class Outputs:
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = Scratch(os.path.realpath(scratch))
-        self._active = False
         self._stack = ExitStack()
         self.forgives = False
         self.saves = False
@@ -77,12 +77,10 @@ class Outputs:
         late = AfterImport((opener.module for opener in OPENERS), self._lead_library)
         late.install()
         self._stack.callback(late.remove)
-        self._active = True
-        sys.addaudithook(self._audit)
+        refusals().append(self._refuse)
+        self._stack.callback(refusals().remove, self._refuse)
 
     def uninstall(self) -> None:
-        """Undo all. The audit hook, which Python cannot take back, says nothing any more."""
-        self._active = False
         self._stack.close()
 
     def _lead(self, owner: Any, leading: Callable[[Any], Callable[..., Any]], *names: str) -> None:
@@ -239,11 +237,10 @@ class Outputs:
 
         return led
 
-    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _refuse(self, path: Any, mode: Any, flags: int) -> None:
         """The guard behind the redirections: no file outside of the scratch folder is opened for writing."""
-        if not self._active or event != "open" or getattr(builtins.open, "outputs", self) is not self:
+        if getattr(builtins.open, "outputs", self) is not self:
             return
-        path, mode, flags = arguments
         writes = bool(set(mode) & set("wax+")) if isinstance(mode, str) else bool(flags & _WRITING)
         meant = self.scratch.guarded(path) if writes else None
         if meant is not None:

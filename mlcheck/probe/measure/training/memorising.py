@@ -125,9 +125,12 @@ class Experiment:
             if adam is not None:
                 stack.enter_context(replaced_by_adam(self._trial, adam))
             rate = adam if adam is not None else learning_rate(self._trial)
-            scene = _Scene(self._trial, self._batch, intervene)
+            scene = _Scene(self._trial, self._batch)
+            watch = stack.enter_context(ModuleWatch(intervene)) if intervene else None
             while len(values) < steps and clock.left() and reached < 2:
                 values.append(self._step(scene, len(values)))
+                if watch:
+                    watch.calls.clear()  # what a step computes is no input of the next
                 self._initial = values[0] if self._initial is None else self._initial
                 moved = adam is None and learning_rate(self._trial) != rate
                 diverged = not abs(values[-1]) < _DIVERGED * max(abs(values[0]), self._scale())
@@ -184,8 +187,8 @@ class Experiment:
 class _Scene:
     """Steps on one batch, each with the same random numbers and everything of interest recorded."""
 
-    def __init__(self, trial: Trial, batch: Any, intervene: Intervention | None = None) -> None:
-        self._trial, self._batch, self._intervene = trial, batch, intervene
+    def __init__(self, trial: Trial, batch: Any) -> None:
+        self._trial, self._batch = trial, batch
         self.calls: list[LossCall] = []
         self.contributing: list[LossCall] = []
         self.inputs: list[Tensor] = []
@@ -194,11 +197,10 @@ class _Scene:
 
     def step(self, index: int) -> None:
         losses = LossWatch(keep_dropout=False, keep_results=index == 0)
-        modules = ModuleWatch(self._intervene, self._walk if index == 0 else None)
-        first_or_changed = modules if index == 0 or self._intervene else nullcontext()  # to watch takes its time
+        modules = ModuleWatch(observe=self._walk)
         gradients = GradientWatch([], (lambda root: self._trace(root, losses)) if index == 0 else None)
         seed_all(_SEED)
-        with losses, first_or_changed, gradients:
+        with losses, modules if index == 0 else nullcontext(), gradients:  # to watch takes its time
             self._trial.train_step(map_tensors(self._batch, torch.Tensor.clone), index)
         self.calls = losses.calls
         for call in self.calls:
