@@ -13,7 +13,7 @@ Refusal = Callable[[Any, Any, int], None]
 
 @functools.cache
 def refusals() -> list[Refusal]:
-    """Those of this process. One audit hook asks them all: Python takes none back, and every event costs each of them."""
+    """Those of this process, asked by one audit hook: Python takes none back, and each is called at every event."""
     asked: list[Refusal] = []
 
     def hear(event: str, given: tuple[Any, ...]) -> None:
