@@ -169,12 +169,10 @@ def _listed(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
         if not node.args or not _MEANS.search(ast.unparse(node.args[0])):
             continue
         over = [ast.unparse(part) for part in walk(loop.iter) if isinstance(part, ast.Name | ast.Attribute)]
-        wanted = {
-            text
-            for name in _names_behind(scope, func.value)
-            for text in (f"np.mean({name})", f"mean({name})", f"statistics.mean({name})")
-            + tuple(f"sum({name}) / len({counted})" for counted in (name, *over))
-        }
+        wanted = set[str]()
+        for name in _names_behind(scope, func.value):
+            wanted |= {f"np.mean({name})", f"mean({name})", f"statistics.mean({name})"}
+            wanted |= {f"sum({name}) / len({counted})" for counted in (name, *over)}
         for use in scope.nodes:
             if isinstance(use, ast.BinOp | ast.Call) and ast.unparse(use) in wanted:
                 yield Finding(

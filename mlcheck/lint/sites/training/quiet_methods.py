@@ -1,4 +1,4 @@
-"""Methods under `torch.no_grad()` that a training loop calls by another object: `loss(model.user(u), model.item(i))`."""
+"""Methods under `torch.no_grad()` that a training loop calls by an object: `model.user(u) @ model.item(i).T`."""
 
 from __future__ import annotations
 
