@@ -39,6 +39,7 @@ def _beyond(call: Call, model: str) -> Iterator[ast.stmt]:
     """What other methods do to a model that nobody put on its device where it was made and where it was kept."""
     owner, _, name = model.rpartition(".")
     sets = call.cls.attribute(name) if owner == "self" and call.cls is not None else []
+    sets = [each for each in sets if each[1].value is None or not _is_itself(each[1].value, model)]
     value = sets[0][1].value if len(sets) == 1 else None
     made = origins(sets[0][0].file, value, sets[0][1].context) if value is not None else []
     around = [each.file.function_around(each.context) or each.file for each in made]
@@ -46,6 +47,11 @@ def _beyond(call: Call, model: str) -> Iterator[ast.stmt]:
     plain = bool(made) and all(isinstance(each.node, ast.Call) for each in made)
     if plain and not any(word in text for text in texts for word in _PLACES):
         yield from before_training_later(call)
+
+
+def _is_itself(node: ast.expr, model: str) -> bool:
+    """`self.net.to(device)` of `self.net`."""
+    return ast.unparse(before_methods(node, (*_CASTS, "to", "cuda"))) == model
 
 
 def _is_bound_anew(statement: ast.stmt, model: str) -> bool:

@@ -173,6 +173,14 @@ def _is_spared(file: File, scope: ast.AST, held: ast.expr | None) -> bool:
                 values=[given, ast.Constant(value=0 | 0.0)],
             ) if held is not None and ast.unparse(given) == ast.unparse(held):
                 return True
+            case ast.Call(
+                func=ast.Name(id="dict"),
+                keywords=[
+                    ast.keyword(arg="params", value=given),
+                    ast.keyword(arg="weight_decay", value=ast.Constant(value=0 | 0.0)),
+                ],
+            ) if held is not None and ast.unparse(given) == ast.unparse(held):
+                return True
     return False
 
 
