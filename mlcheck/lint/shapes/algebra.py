@@ -54,7 +54,7 @@ def reduced(shape: Shape | None, dims: Sequence[int] | None, keep: bool) -> Shap
 
 
 def parted(shape: Shape, dim: int) -> Shape | None:
-    """The parts that a tensor is cut into along `dim`, as if they were stacked: how many, and how long, is not known."""
+    """The parts that a tensor is cut into along `dim`, as if stacked: how many, and how long, is not known."""
     place = position(shape, dim)
     if place is None or shape.open:
         return None
