@@ -49,8 +49,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         for scored, predicted, labels in chain(_metrics(scoring), _compared(scoring)):
             yield from _raw(scoring, scored, predicted)
             yield from _padding(scoring, scored, labels)
-        scored = [predicted for _, predicted, _ in _metrics(scoring)]
-        for predicted in (*scored, *_chosen_of_tokens(scoring)):
+        given = [predicted for _, predicted, _ in _metrics(scoring)]
+        for predicted in (*given, *_chosen_of_tokens(scoring)):
             yield from _over_wrong_axis(scoring, predicted)
     for trainer in facts.sites.once(trainers):
         yield from _never_returned(trainer, [each for each in found if each.trainer is trainer])

@@ -53,9 +53,8 @@ def asked_of(file: File, test: ast.expr, name: str, context: Context) -> list[As
         case ast.Call(func=ast.Name(id="any"), args=[ast.GeneratorExp() | ast.ListComp() as each]):
             turn = each.generators[0]
             if len(each.generators) == 1 and not turn.ifs and isinstance(turn.target, ast.Name):
-                ways = {ast.unparse(each.elt)} & _ways(name, turn.target.id).keys()
-                words = _texts(file, turn.iter, context)
-                return [Asked(word, _ways(name, turn.target.id)[way]) for way in ways for word in words]
+                way = _ways(name, turn.target.id).get(ast.unparse(each.elt))
+                return [Asked(text, way) for text in _texts(file, turn.iter, context)] if way is not None else []
     return []
 
 
