@@ -53,8 +53,8 @@ def asked_of(file: File, test: ast.expr, name: str, context: Context) -> list[As
         case ast.Call(func=ast.Name(id="any"), args=[ast.GeneratorExp() | ast.ListComp() as each]):
             turn = each.generators[0]
             if len(each.generators) == 1 and not turn.ifs and isinstance(turn.target, ast.Name):
-                way = _ways(name, turn.target.id).get(ast.unparse(each.elt))
-                return [Asked(text, way) for text in _texts(file, turn.iter, context)] if way is not None else []
+                asked = _ways(name, turn.target.id).get(ast.unparse(each.elt))
+                return [Asked(text, asked) for text in _texts(file, turn.iter, context)] if asked is not None else []
     return []
 
 
