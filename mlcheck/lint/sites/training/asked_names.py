@@ -6,7 +6,7 @@ import ast
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import is_name
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites.declared import declared
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
@@ -28,6 +28,7 @@ _OF_TORCH = (
     *("weight_hh_l0", "bias_ih_l0", "q_proj_weight", "bias_k", "original0", "parametrizations", "weight_g", "weight_v"),
 )
 _WAYS = ("startswith", "endswith")
+_PLAIN = (".", "torch.", "builtins.", "math.", "numpy.")
 
 
 class Asked(NamedTuple):
@@ -91,6 +92,24 @@ def model_of(model: Origin) -> Class | None:
     if model.item >= 0 or not isinstance(named, Class) or named.libraries != {MODULE}:
         return None
     return named if not any(_BY_OTHER_MEANS.search(cls.text) for cls in named.line) else None
+
+
+def is_written_here(cls: Class, depth: int = 6) -> bool:
+    """Whether all parts of a model are of PyTorch itself or of the project: nobody else names parameters in it."""
+    for base in cls.line:
+        for _, assigned in (each for sets in base.attributes.values() for each in sets):
+            node = assigned.value
+            handed = isinstance(node, ast.Name) or node is None
+            if handed and f"self.{assigned.target.attr}(" in base.text:
+                return False
+            for part in walk(node) if node is not None else ():
+                named = base.file.resolve(part.func, assigned.context) if isinstance(part, ast.Call) else ""
+                if isinstance(named, Class):
+                    if depth == 0 or not is_written_here(named, depth - 1):
+                        return False
+                elif not isinstance(named, str) or not f"{named}.".startswith(_PLAIN):
+                    return False
+    return True
 
 
 def may_be_called(sites: Sites, asked: Asked) -> bool:

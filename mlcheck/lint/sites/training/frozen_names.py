@@ -10,7 +10,7 @@ from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
-from mlcheck.lint.sites.training.asked_names import Asked, asked_of, may_be_called, model_of
+from mlcheck.lint.sites.training.asked_names import Asked, asked_of, is_written_here, may_be_called, model_of
 
 _WRAPPERS = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.DataParallel")
 
@@ -58,4 +58,6 @@ def _without(model: Origin, asked: list[Asked]) -> str:
         begun = all(each.way == "startswith" and not each.word.startswith("mod") for each in asked)
         return str(named).rpartition(".")[2] if begun else ""
     cls = model_of(model)
-    return cls.name if cls is not None and not any(may_be_called(model.file.sites, each) for each in asked) else ""
+    if cls is None or not (all(each.way == "startswith" for each in asked) or is_written_here(cls)):
+        return ""
+    return cls.name if not any(may_be_called(model.file.sites, each) for each in asked) else ""
