@@ -32,14 +32,14 @@ def check(facts: Facts) -> Iterator[Finding]:
         for scope in _scopes(file):
             for loop in _loops(scope):
                 seen += 1
-                if not dropped:
+                around = scope.file.module.text_of(loop) if isinstance(scope.node, ast.Module) else scope.text
+                if not dropped and "batch_size" in around:
                     yield from _weighed_alike(scope, loop)
                     yield from _counted_full(scope, loop)
-                around = file.module.text_of(loop) if isinstance(scope.node, ast.Module) else scope.text
                 yield from _means(scope, loop, _SUMS.search(around) is not None) if not dropped else ()
                 if not dropped and not _SUMS.search(around):
-                    yield from _listed(scope, loop)
-                    yield from _metered(scope, loop)
+                    yield from _listed(scope, loop) if ".append(" in around else ()
+                    yield from _metered(scope, loop) if ".update(" in around else ()
     facts.sites.seen[LOOKS_AT] = seen
 
 
