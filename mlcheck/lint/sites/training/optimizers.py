@@ -59,7 +59,7 @@ def before_training(call: Call) -> Iterator[ast.stmt]:
 def before_training_later(call: Call) -> Iterator[ast.stmt]:
     """The statements before any loop in the other methods of an object whose constructor makes the optimizer.
 
-    Nothing where one of them makes it anew.
+    Nothing where one of them makes it anew; a method that fetches the model to the CPU may only bring it back.
     """
     init = call.cls.find("__init__") if call.cls is not None else None
     if call.cls is None or call.function is None or init is None or init.cls is not call.cls:
@@ -71,7 +71,7 @@ def before_training_later(call: Call) -> Iterator[ast.stmt]:
         return
     at_once = {last_name(node.func) for node in init.nodes if isinstance(node, ast.Call)}
     for method in call.cls.methods.values():
-        if method not in (init, call.function) and method.name not in at_once:
+        if method not in (init, call.function) and method.name not in at_once and "cpu" not in method.text:
             for statement in _opened(method.node.body):
                 if isinstance(statement, _ENDS):
                     break
