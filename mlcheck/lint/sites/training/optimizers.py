@@ -9,7 +9,7 @@ from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.nodes import last_name, loads, walk
 from mlcheck.lint.sites.blocks import blocks
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.model import OPEN, Call
+from mlcheck.lint.sites.model import OPEN, Call, Function
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.project import Sites
 
@@ -71,11 +71,15 @@ def before_training_later(call: Call) -> Iterator[ast.stmt]:
         return
     at_once = {last_name(node.func) for node in init.nodes if isinstance(node, ast.Call)}
     for method in call.cls.methods.values():
-        if method not in (init, call.function) and method.name not in at_once and "cpu" not in method.text:
+        if method not in (init, call.function) and method.name not in at_once and not _leaves(method):
             for statement in _opened(method.node.body):
                 if isinstance(statement, _ENDS):
                     break
                 yield statement
+
+
+def _leaves(method: Function) -> bool:
+    return any(word in method.text for word in (".cpu()", '.to("cpu")', ".to('cpu')"))
 
 
 def _rests(node: ast.AST, made: ast.Call) -> list[tuple[ast.AST, list[ast.stmt]]]:
