@@ -164,13 +164,17 @@ class Replaced:
 
 @dataclass(eq=False, slots=True)
 class Unheld:
-    """A module made in the program got gradients, and no optimizer that existed then held its parameters."""
+    """A module made in the program got gradients, and no optimizer that existed then held its parameters.
+
+    `beside` are the modules that got theirs in the same backward pass.
+    """
 
     place: Place
     name: str
     keys: frozenset[Hashable]
     optimizers: tuple[Hashable, ...]
     loop: Loop | None
+    beside: frozenset[Hashable]
 
 
 @dataclass(eq=False, slots=True)

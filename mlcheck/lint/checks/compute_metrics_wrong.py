@@ -49,7 +49,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         for scored, predicted, labels in chain(_metrics(scoring), _compared(scoring)):
             yield from _raw(scoring, scored, predicted)
             yield from _padding(scoring, scored, labels)
-        for _, predicted, _ in _metrics(scoring):
+        given = [predicted for _, predicted, _ in _metrics(scoring)]
+        for predicted in (*given, *_chosen_of_tokens(scoring)):
             yield from _over_wrong_axis(scoring, predicted)
     for trainer in facts.sites.once(trainers):
         yield from _never_returned(trainer, [each for each in found if each.trainer is trainer])
@@ -144,14 +145,23 @@ def _is_classifier(name: str) -> bool:
     return name.startswith("transformers.") and "Classification" in name and name.endswith(".from_pretrained")
 
 
+def _chosen_of_tokens(scoring: Scoring) -> Iterator[ast.expr]:
+    """Each choice among the scores of tokens, whatever is computed of it."""
+    if _is_of_tokens(scoring):
+        yield from (call.node for call in scoring.function.file.calls("argmax") if call.function is scoring.function)
+
+
+def _is_of_tokens(scoring: Scoring) -> bool:
+    models = scoring.origins_of("model", 0)
+    return bool(models) and all("TokenClassification" in origin.name for origin in models)
+
+
 def _over_wrong_axis(scoring: Scoring, predicted: ast.expr) -> Iterator[Finding]:
     what = part(scoring, predicted, scoring.function.inner)
     if what.chosen is None or _chosen_before(scoring):
         return
     over = axis(what.chosen)
-    models = scoring.origins_of("model", 0)
-    of_tokens = bool(models) and all("TokenClassification" in origin.name for origin in models)
-    if over is None or over == 0 or (over == 1 and of_tokens):
+    if over is None or over == 0 or (over == 1 and _is_of_tokens(scoring)):
         where = {None: "all numbers", 0: "the samples"}.get(over if over in (None, 0) else 1, "the tokens")
         yield Finding(
             f"The largest is taken over {where}, not over the classes",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_name, last_name, walk
+from mlcheck.lint.nodes import assigned, is_name, last_name, walk
 from mlcheck.lint.sites import Call, Context
 from mlcheck.lint.sites.origins import returns
 from mlcheck.lint.sites.ranks import DDP, names_of_choice
@@ -157,8 +157,10 @@ def _computes_loss(loop: ast.AST, call: ast.Call, name: str) -> bool:
     for node in sorted((n for n in walk(loop) if isinstance(n, ast.Assign | ast.Attribute)), key=_line):
         if isinstance(node, ast.Attribute) and node.attr == "backward" and _leads_to(node.value, call):
             return True
-        if isinstance(node, ast.Assign) and (_leads_to(node.value, call) or _carries(node.value, given)):
-            given |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        for target, value in assigned(node) if isinstance(node, ast.Assign) else ():
+            if _leads_to(value, call) or _carries(value, given):
+                parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+                given |= {part.id for part in parts if isinstance(part, ast.Name)}
     return any(
         isinstance(node, ast.Attribute)
         and node.attr == "backward"

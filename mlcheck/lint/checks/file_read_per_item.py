@@ -115,7 +115,9 @@ def _is_archive(item: Function, call: Call) -> bool:
 
 
 def _is_one_file(cls: Class, item: Function, path: ast.expr) -> bool:
-    """`self.path`, which the constructor sets once to a path: no list, no function of the index."""
+    """`self.path`, which the constructor sets once to a path: no list, no function of the index; or joined of such."""
+    if parts := _joined(cls, path, item):
+        return all(_is_one_file(cls, item, part) for part in parts)
     if not isinstance(path, ast.Attribute) or not isinstance(path.value, ast.Name) or path.value.id != item.receiver:
         return isinstance(path, ast.Constant)
     sets = cls.attribute(path.attr)
@@ -123,3 +125,15 @@ def _is_one_file(cls: Class, item: Function, path: ast.expr) -> bool:
         return False
     local = {node.id for node in walk(sets[0][1].value) if isinstance(node, ast.Name)}
     return bool(local) and not any(isinstance(node, ast.List | ast.ListComp) for node in walk(sets[0][1].value))
+
+
+def _joined(cls: Class, path: ast.expr, item: Function) -> list[ast.expr]:
+    """What a path is put together of: `self.root / f"{self.split}.csv"`, `os.path.join(self.root, "labels.csv")`."""
+    match path:
+        case ast.BinOp(left=left, op=ast.Div() | ast.Add(), right=right):
+            return [left, right]
+        case ast.JoinedStr(values=values):
+            return [part.value if isinstance(part, ast.FormattedValue) else part for part in values]
+        case ast.Call(args=args, keywords=[]) if cls.file.called(path, item.inner) in ("os.path.join", "pathlib.Path"):
+            return args
+    return []

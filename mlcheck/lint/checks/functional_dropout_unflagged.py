@@ -182,8 +182,9 @@ def _is_positive(call: Call, rate: ast.expr) -> bool:
     if len(assigned) != 1 or assigned[0][0].name != "__init__" or assigned[0][1].value is None:
         return False
     init, given, context = assigned[0][0], assigned[0][1].value, assigned[0][1].context
-    if isinstance(given, ast.Attribute) and isinstance(given.value, ast.Name) and given.value.id in init.parameters:
-        return "drop" in given.attr and not _is_off_by_default(init, given.attr)
+    if isinstance(given, ast.Attribute | ast.Subscript) and getattr(given.value, "id", "") in init.parameters:
+        option = given.attr if isinstance(given, ast.Attribute) else init.file.constant(given.slice, context)
+        return isinstance(option, str) and "drop" in option and not _is_off_by_default(init, option)
     if not isinstance(given, ast.Name) or given.id not in init.parameters:
         value = init.file.constant(given, context)
         return isinstance(value, int | float) and value > 0
@@ -192,8 +193,9 @@ def _is_positive(call: Call, rate: ast.expr) -> bool:
 
 
 def _is_off_by_default(init: Function, name: str) -> bool:
-    """Whether a configuration of the program has the rate at zero: `dropout: float = 0.0`."""
-    zero = re.compile(rf"^\s+{re.escape(name)}(?:: *\w+)? *= *0(?:\.0*)?\s*(?:#.*)?$", re.MULTILINE)
+    """Whether a configuration of the program has the rate at zero: `dropout: float = 0.0`, `{"dropout": 0.0}`."""
+    written = rf"""(?:^\s+|["']){re.escape(name)}["']?(?:: *\w+)? *[=:] *0(?:\.0*)?\s*(?:[#,}}].*)?$"""
+    zero = re.compile(written, re.MULTILINE)
     return any(zero.search(file.text) for file in init.file.sites.mentioning([name], tests=True))
 
 

@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Backward, Facts, Forward, Loop
 from mlcheck.lint.nodes import is_none, walk
-from mlcheck.lint.sites import AttributeSet, Class, File, Function
+from mlcheck.lint.sites import AttributeSet, Call, Class, File, Function
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import origin
 from mlcheck.lint.sites.layers.carried_states import carried
@@ -36,7 +36,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                         related=(backward.place.location,),
                     )
     yield from _kept_inside(facts)
-    if not any(True for _ in facts.sites.mentioning([".backward()"])):
+    backwards = (call for file in facts.sites.mentioning([".backward("]) for call in file.calls("backward"))
+    if not any(map(_ends_step, backwards)):
         return
     for method, assigned, name in (each for cls in facts.sites.once(module_classes) for each in carried(cls)):
         yield Finding(
@@ -82,6 +83,14 @@ def _retains(backward: Backward) -> bool:
     """`loss.backward(retain_graph=True)`: asked for, and for gradients alone where no optimizer steps."""
     keywords = getattr(backward.place.node, "keywords", ())
     return any(keyword.arg == "retain_graph" and ast.unparse(keyword.value) == "True" for keyword in keywords)
+
+
+def _ends_step(backward: Call) -> bool:
+    """Whether the graph goes with this, as nobody asks to keep it; or the optimizer steps before the next one."""
+    if backward.argument("retain_graph", 1) is None:
+        return True
+    loop = backward.loops[:1]
+    return any(loop and loop[0] in step.loops for step in backward.file.calls("step"))
 
 
 def _kept_inside(facts: Facts) -> Iterator[Finding]:

@@ -26,19 +26,20 @@ _SUMS = pattern(r"reduction\s*=\s*[\"']sum|\*\s*(?:len|x\.|y\.|\w+\.size\(|\w+\.
 
 def check(facts: Facts) -> Iterator[Finding]:
     seen = 0
-    dropped = any(loader.call.constant("drop_last", 8, False) is not False for loader in facts.sites.once(loaders))
+    others = (loader for loader in facts.sites.once(loaders) if loader.split != "train")
+    dropped = any(loader.call.constant("drop_last", 8, False) is not False for loader in others)
     for file in evaluating_files(facts):
         for scope in _scopes(file):
             for loop in _loops(scope):
                 seen += 1
-                if not dropped:
+                around = scope.file.module.text_of(loop) if isinstance(scope.node, ast.Module) else scope.text
+                if not dropped and "batch_size" in around:
                     yield from _weighed_alike(scope, loop)
                     yield from _counted_full(scope, loop)
-                around = file.module.text_of(loop) if isinstance(scope.node, ast.Module) else scope.text
                 yield from _means(scope, loop, _SUMS.search(around) is not None) if not dropped else ()
                 if not dropped and not _SUMS.search(around):
-                    yield from _listed(scope, loop)
-                    yield from _metered(scope, loop)
+                    yield from _listed(scope, loop) if ".append(" in around else ()
+                    yield from _metered(scope, loop) if ".update(" in around else ()
     facts.sites.seen[LOOKS_AT] = seen
 
 
@@ -165,10 +166,13 @@ def _listed(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
         func = node.func if isinstance(node, ast.Call) else None
         if not isinstance(node, ast.Call) or not isinstance(func, ast.Attribute) or func.attr != "append":
             continue
-        name = ast.unparse(func.value)
         if not node.args or not _MEANS.search(ast.unparse(node.args[0])):
             continue
-        wanted = (f"sum({name}) / len({name})", f"np.mean({name})", f"mean({name})", f"statistics.mean({name})")
+        over = [ast.unparse(part) for part in walk(loop.iter) if isinstance(part, ast.Name | ast.Attribute)]
+        wanted = set[str]()
+        for name in _names_behind(scope, func.value):
+            wanted |= {f"np.mean({name})", f"mean({name})", f"statistics.mean({name})"}
+            wanted |= {f"sum({name}) / len({counted})" for counted in (name, *over)}
         for use in scope.nodes:
             if isinstance(use, ast.BinOp | ast.Call) and ast.unparse(use) in wanted:
                 yield Finding(
@@ -177,6 +181,17 @@ def _listed(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
                     help="add up `value * len(batch)`, and divide by the number of samples",
                     related=(scope.place(node).location,),
                 )
+
+
+def _names_behind(scope: _Scope, listed: ast.expr) -> Iterator[str]:
+    """What a list goes by: `values` also of `{k: sum(values) / len(values) for k, values in table.items()}`."""
+    yield ast.unparse(listed)
+    table = f"{ast.unparse(listed.value)}.items()" if isinstance(listed, ast.Subscript) else ""
+    for node in scope.nodes if table else ():
+        match node:
+            case ast.DictComp(generators=[ast.comprehension(target=ast.Tuple(elts=[_, ast.Name(id=name)]), iter=over)]):
+                if ast.unparse(over) == table:
+                    yield name
 
 
 def _metered(scope: _Scope, loop: ast.For) -> Iterator[Finding]:

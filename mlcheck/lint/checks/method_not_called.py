@@ -13,7 +13,10 @@ LOOKS_AT = "training-loop method"
 _UNASKED = pattern(r"\)\.(?:any|all)\b(?! *\()")
 _OWNERS = ("torch.", "numpy.")
 _IN_PLACE = ("copy_", "fill_", "zero_", "normal_", "uniform_", "requires_grad_", "clamp_", "mul_", "add_")
-_METHODS = ("zero_grad", "backward", "step", "eval", "train", "detach_", "update")
+_METHODS = (
+    *("zero_grad", "backward", "step", "eval", "train", "detach_", "update", "apply", "cuda", "requires_grad_"),
+    *("load_state_dict", "reset_parameters", "set_epoch"),
+)
 
 
 def check(facts: Facts) -> Iterator[Finding]:

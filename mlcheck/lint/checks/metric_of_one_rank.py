@@ -28,6 +28,7 @@ _DIVIDES = ("world_size", "AVG", "div", "num_gpus", "n_gpu", "num_processes")
 _SAMPLER = "torch.utils.data.DistributedSampler"
 _LOADER = pattern(r"loader|(?:\b|_)(?:dl|iter)\b|batches", re.IGNORECASE)
 _FILLS = ("update", "add")
+_AVERAGES = ("avg", "average", "mean")
 _TOGETHER = (
     "all_reduce",
     "all_gather",
@@ -128,23 +129,43 @@ def _loops(function: Function, quiet: frozenset[ast.AST]) -> Iterator[ast.For]:
     )
 
 
-def _average(function: Function, quiet: frozenset[ast.AST]) -> ast.Attribute | None:
-    """`meter.avg` of a meter of the project's own that a loop over a loader has filled."""
+def _average(function: Function, quiet: frozenset[ast.AST]) -> ast.expr | None:
+    """`meter.avg`, or `meter.compute()`, of a meter of the project's own that a loop over a loader has filled."""
     for loop in _loops(function, quiet):
-        filled = {
-            ast.unparse(node.func.value)
+        fills = [
+            node
             for node in walk(loop)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _FILLS
-        }
-        for node in function.nodes:
-            if not isinstance(node, ast.Attribute) or node.attr not in ("avg", "average", "mean"):
+        ]
+        filled = {ast.unparse(node.func.value): node for node in fills if isinstance(node.func, ast.Attribute)}
+        for node in function.nodes if filled else ():
+            asked = node.func if isinstance(node, ast.Call) and not node.args else node
+            if not isinstance(asked, ast.Attribute) or asked.lineno <= (loop.end_lineno or 0):
                 continue
-            if node.lineno > (loop.end_lineno or 0) and ast.unparse(node.value) in filled:
-                made, context = source(function.file, node.value, function.inner)
-                cls = function.file.resolve(made.func, context) if isinstance(made, ast.Call) else None
-                if isinstance(cls, Class) and not cls.libraries - {"builtins.object"}:
-                    return node
+            fill = filled.get(ast.unparse(asked.value))
+            if fill is not None and (asked.attr in _AVERAGES or _compares(fill, loop)):
+                if _is_average(function, asked):
+                    return asked
     return None
+
+
+def _compares(fill: ast.Call, loop: ast.For) -> bool:
+    """Whether a meter is given what the loader brought, and not only how much of it there was, or how long it took."""
+    brought = {node.id for node in walk(loop.target) if isinstance(node, ast.Name)}
+    counted = ("len(", ".size(", ".shape", "time")
+    given = [arg for arg in fill.args if not any(word in ast.unparse(arg) for word in counted)]
+    return any(isinstance(part, ast.Name) and part.id in brought for arg in given for part in walk(arg))
+
+
+def _is_average(function: Function, asked: ast.Attribute) -> bool:
+    """Whether a class of the project answers with an average, by its name or as it divides."""
+    made, context = source(function.file, asked.value, function.inner)
+    cls = function.file.resolve(made.func, context) if isinstance(made, ast.Call) else None
+    if not isinstance(cls, Class) or cls.libraries - {"builtins.object"}:
+        return False
+    method = cls.find(asked.attr)
+    divides = [node for node in (method.nodes if method is not None else ()) if isinstance(node, ast.BinOp)]
+    return asked.attr in _AVERAGES or any(isinstance(node.op, ast.Div) for node in divides)
 
 
 def _sums_called_means(sites: Sites) -> Iterator[Finding]:

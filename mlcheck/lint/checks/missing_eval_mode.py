@@ -107,7 +107,7 @@ def _is_meant(facts: Facts, forward: Forward) -> bool:
     """Whether train mode is what is wanted, or the model looks after its mode by itself."""
     if isinstance(forward.module, Object) and forward.module.type.startswith("torch.nn.Dropout"):
         return True  # called by itself, it is there to make holes in something, as `Mask(p=1.0)(batch)` is
-    if isinstance(getattr(forward.place.node, "func", None), ast.Call):
+    if isinstance(getattr(forward.place.node, "func", None), ast.Call) and not forward.restored:
         return True
     if _is_told_its_mode(forward) or sets_own_mode(forward) or draws_again(forward):
         return True

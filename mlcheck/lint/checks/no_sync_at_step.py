@@ -53,10 +53,23 @@ def _is_for_step(call: Call, step: Call) -> bool:
     entered = branches(call.context, loop)
     if not entered:
         return _surrounds_all(call)
-    if loop is None or loop not in step.loops or not _runs_backward(call, loop):
+    if (loop is not None and loop not in step.loops) or not _runs_backward(call, loop):
         return False
     stepped = branches(step.context, loop)
+    if loop is None:  # a method that gets one batch
+        return are_alike(call.file, entered, stepped) and not _counts_between(call, step, entered[0].test)
     return are_alike(call.file, entered, stepped) or (bool(stepped) and meet(call.file, loop, entered, stepped))
+
+
+def _counts_between(call: Call, step: Call, test: ast.expr) -> bool:
+    """Whether the object's state, or what the test names, changes on the way, and with it the answer."""
+    asked = {node.id for node in walk(test) if isinstance(node, ast.Name)}
+    for node in call.function.nodes if call.function is not None else ():
+        if isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Store):
+            if call.node.lineno <= node.lineno <= step.node.lineno:
+                if isinstance(node, ast.Attribute) or node.id in asked:
+                    return True
+    return False
 
 
 def _steps_of_callers(call: Call) -> Iterator[Call]:
@@ -99,8 +112,9 @@ def _surrounds_all(call: Call) -> bool:
     return bool(ran) and all(other.node in inside for other in ran)
 
 
-def _runs_backward(call: Call, loop: Context) -> bool:
-    """Whether the loop runs one backward pass where this is entered, which stands below."""
-    passes = [other for other in call.file.calls("backward") if loop in other.loops]
+def _runs_backward(call: Call, loop: Context | None) -> bool:
+    """Whether the loop, or the function, runs one backward pass where this is entered, which stands below."""
+    passes = call.file.calls("backward")
+    passes = [other for other in passes if (loop in other.loops if loop else other.function is call.function)]
     ran = [other for other in passes if not other.context.excludes(call.context)]
     return len(ran) == 1 and ran[0].node.lineno > call.node.lineno

@@ -243,7 +243,10 @@ def _is_later(optimizer: Optimizer, key: Hashable) -> bool:
 
 
 def _culprit(facts: Facts, module: Unheld) -> Optimizer | None:
-    """The optimizer that was probably meant: one that holds what another holds already, else the last that steps."""
+    """The optimizer that was probably meant: one that holds what another holds already, else the last that steps.
+
+    Of those that step, one that holds what the same loss trains.
+    """
     if module.loop is None:
         return None
     steps = [s for s in facts.steps if s.key in module.optimizers and _runs_in(s, module)]
@@ -254,7 +257,7 @@ def _culprit(facts: Facts, module: Unheld) -> Optimizer | None:
     for number, optimizer in enumerate(known):
         if any(optimizer.owners == other.owners for other in known[:number]) and optimizer in made:
             return optimizer
-    return made[-1]
+    return next((each for each in reversed(made) if not module.beside.isdisjoint(each.owners)), made[-1])
 
 
 def _runs_in(step: Step, module: Unheld) -> bool:

@@ -10,8 +10,10 @@ from mlcheck.lint.sites import Class, Function
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.estimators import cut_whole
 from mlcheck.lint.sites.layers.fresh_layers import is_layer, is_new_module, says_frozen
+from mlcheck.lint.sites.layers.modules import is_module
 from mlcheck.lint.sites.training.cut_layers import cut_behind, is_named
 from mlcheck.lint.sites.training.detaching import CUTS
+from mlcheck.lint.sites.training.quiet_methods import feeds_training
 from mlcheck.lint.sites.training.under_no_grad import kept_from_gradients
 from mlcheck.lint.values import Object
 
@@ -173,11 +175,12 @@ def _under_no_grad(facts: Facts) -> Iterator[Finding]:
     """New layers whose only call stands under `torch.no_grad()`, in a module whose parameters an optimizer holds."""
     trained = {cls for made in facts.training.optimizers.values() for cls in _classes(made.owners, facts)}
     for cls in facts.sites.classes:
-        forward = cls.methods.get("forward")
-        text = cls.text if forward is not None and cls.node in trained else ""
-        if forward is None or "no_grad()" not in text or any(word in text.lower() for word in _KEPT_STILL):
+        forward, text = cls.methods.get("forward"), cls.text
+        if "no_grad" not in text or not is_module(cls) or any(word in text.lower() for word in _KEPT_STILL):
             continue
-        yield from _under_decorator(facts, cls, forward)
+        yield from _under_decorator(facts, cls, forward if cls.node in trained else None)
+        if forward is None or cls.node not in trained:
+            continue
         called = [method for method in cls.methods.values() if f"self.{method.name}(" in forward.text]
         for method, block in ((each, node) for each in (forward, *called) for node in each.all(ast.With)):
             if ast.unparse(block.items[0].context_expr) != "torch.no_grad()":
@@ -200,12 +203,13 @@ def _under_no_grad(facts: Facts) -> Iterator[Finding]:
                     )
 
 
-def _under_decorator(facts: Facts, cls: Class, forward: Function) -> Iterator[Finding]:
-    """`@torch.no_grad()` above a method that `forward` calls, and that alone calls new layers of the module."""
-    text = forward.text
+def _under_decorator(facts: Facts, cls: Class, forward: Function | None) -> Iterator[Finding]:
+    """`@torch.no_grad()` above a method that `forward` calls, or the training, and that alone calls new layers."""
+    text = forward.text if forward is not None else ""
     for method in cls.methods.values():
         off = [one for one in method.node.decorator_list if ast.unparse(one) in ("torch.no_grad()", "torch.no_grad")]
-        if not off or f"self.{method.name}(" not in text or method is forward:
+        called = off and method is not forward and (f"self.{method.name}(" in text or feeds_training(method))
+        if not called or any(word in method.name for word in _NOT_TRAINED):
             continue
         for name, sets in cls.attributes.items():
             found = [node for node in method.nodes if is_attribute(node, "self", name)]

@@ -46,11 +46,12 @@ def check(facts: Facts) -> Iterator[Finding]:
             place.location,
             help=f'ask for the beginning of the name: `name.startswith("{name}.")`',
         )
-    for place, word, holder in named_nowhere(facts.sites):
+    for place, asked, holder in named_nowhere(facts.sites):
+        how = {"startswith": "begins with", "endswith": "ends with", "in": "has"}[asked.way]
         yield Finding(
-            f"No parameter of this `{holder}` has a name that begins with `{word}`: this changes nothing",
+            f"No parameter of this `{holder}` has a name that {how} `{asked.word}`: this changes nothing",
             place.location,
-            help="print the names that `named_parameters()` gives, and ask for the beginning of one of these",
+            help="print the names that `named_parameters()` gives, and ask for one of these",
         )
     for place, name in unread_names(facts.sites):
         yield Finding(

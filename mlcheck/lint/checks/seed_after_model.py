@@ -9,6 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class, Context, File, Function, Sites
+from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.layers.modules import holds_parameters, text_of
 from mlcheck.lint.sites.origins import callers, given, origins
 from mlcheck.lint.sites.ranks import mentions_rank
@@ -69,18 +70,26 @@ def _made_before(seed: Call) -> tuple[str, Location] | None:
     block = _block(seed)
     at = next((i for i, statement in enumerate(block) if seed.node in set(walk(statement))), len(block))
     made = [
-        (statement.targets[0].id, statement)
+        (ast.unparse(statement.targets[0]), statement)
         for statement in block[:at]
-        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
+        if isinstance(statement, ast.Assign) and _is_kept(seed, statement.targets[0])
         if _is_new(seed.file, statement.value, seed.context)
     ]
     if not made:
         return None
     later = "\n".join(ast.unparse(statement) for statement in block[at + 1 :])
+    if any("." in name for name, _ in made) and seed.cls is not None:  # for its other methods
+        later += "\n".join(method.text for method in seed.cls.methods.values() if method is not seed.function)
     if at == len(block) or _ANEW.search(later) or not re.search(r"backward\(|train|fit|optim|step\(", later):
         return None
-    found = (each for each in made if re.search(rf"\b{each[0]}\b", later))
+    found = (each for each in made if re.search(rf"\b{re.escape(each[0])}\b", later))
     return next(((name, seed.file.place(line, seed.context).location) for name, line in found), None)
+
+
+def _is_kept(seed: Call, target: ast.expr) -> bool:
+    """A variable, or an attribute that a constructor sets."""
+    constructs = seed.function is not None and seed.function.name == "__init__"
+    return isinstance(target, ast.Name) or (constructs and bool(own_attribute(target, seed.function)))
 
 
 def _handed_in(sites: Sites, seed: Call) -> tuple[str, Location] | None:

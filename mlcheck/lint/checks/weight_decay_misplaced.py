@@ -157,12 +157,31 @@ def _tests_of_nobody(facts: Facts, file: File) -> Iterator[Finding]:
         for loop in file.nodes_in(scope):
             if not isinstance(loop, ast.For) or not ast.unparse(loop.iter).endswith(".named_parameters()"):
                 continue
-            tests = [
-                node.test for node in loop.body if isinstance(node, ast.If) and _kind(filled(node.body)) == "spared"
-            ]
+            sorting = ((node.test, filled(node.body)) for node in loop.body if isinstance(node, ast.If))
+            tests = [test for test, held in sorting if _kind(held) == "spared" or _is_spared(file, scope, held)]
             words = [word for test in tests for word in _words_of(test)]
             if len(tests) == 1 and words and (meant := _meant_in_vain(facts, words, norms)):
                 yield _of_nobody(file.place(tests[0], context), meant, norms)
+
+
+def _is_spared(file: File, scope: ast.AST, held: ast.expr | None) -> bool:
+    """Whether a list of parameters is given no decay: `{"params": rest, "weight_decay": 0.0}`."""
+    for node in file.nodes_in(scope) if held is not None else ():
+        match node:
+            case ast.Dict(
+                keys=[ast.Constant(value="params"), ast.Constant(value="weight_decay")],
+                values=[given, ast.Constant(value=0 | 0.0)],
+            ) if held is not None and ast.unparse(given) == ast.unparse(held):
+                return True
+            case ast.Call(
+                func=ast.Name(id="dict"),
+                keywords=[
+                    ast.keyword(arg="params", value=given),
+                    ast.keyword(arg="weight_decay", value=ast.Constant(value=0 | 0.0)),
+                ],
+            ) if held is not None and ast.unparse(given) == ast.unparse(held):
+                return True
+    return False
 
 
 def _words_of(test: ast.expr) -> list[str]:

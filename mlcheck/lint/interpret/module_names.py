@@ -10,6 +10,8 @@ from mlcheck.lint.nodes import last_name
 if TYPE_CHECKING:
     from mlcheck.lint.sites.file import File
 
+_PROPERTIES = frozenset(["property", "cached_property"])
+
 
 def module_names(file: File) -> frozenset[str]:
     """The names of what a file treats as modules: `net` in `self.net.eval()`."""
@@ -26,11 +28,19 @@ def module_names(file: File) -> frozenset[str]:
 
 
 def _loaded(file: File) -> set[str]:
-    """What a file's own functions make, where weights are loaded: `model` in `model = load_model("best.pt")`."""
+    """What a file's own functions make, where weights are loaded: `model` in `model = load_model("best.pt")`.
+
+    And what its properties give.
+    """
     loading = {each.node.name for each in file.walk.defined if not isinstance(each.node, ast.ClassDef)}
     held = [(a.target.attr, a.value) for a in file.walk.attributes]
     held += [(name, b.value) for name, all_ in file.walk.module.scope.bindings.items() for b in all_]  # type: ignore[misc]
-    return {
+    given = {
+        each.node.name
+        for each in file.walk.defined
+        if not _PROPERTIES.isdisjoint(map(last_name, each.node.decorator_list))
+    }
+    return given | {
         name
         for name, value in held
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in loading

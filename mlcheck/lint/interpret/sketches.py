@@ -90,6 +90,7 @@ def sketches(file: File, defined: Set[str]) -> dict[ast.AST, Sketch]:
             handed = _handed(call, defined)
             telling = told or value or _is_of(call.func, libraries)
             runs = name in modules and value and _in_loop(context)
+            made = isinstance(call.func, ast.Call) and last_name(call.func.func) in defined  # `get_model()(x)`
             for sketch in outer:
                 sketch.calls.add(name)
                 if telling:
@@ -104,6 +105,7 @@ def sketches(file: File, defined: Set[str]) -> dict[ast.AST, Sketch]:
                     if name in modules and not _has_forward(sketch.owner):  # its layers are the module's own business
                         sketch.judged |= runs
                         sketch.calls_modules = True
+                sketch.calls_modules |= made and not _has_forward(sketch.owner)
                 if handed:
                     sketch.calls.update(handed)
                     sketch.hands_on = True

@@ -63,8 +63,8 @@ def turn_of(m: Machine, value: Value, turn: int) -> Value:
     return last if over is value else Tuple((m.symbol(), last))
 
 
-def element(m: Machine, value: Value) -> Value:
-    """What one turn of a loop over this value meets."""
+def element(m: Machine, value: Value, column: int | None = None) -> Value:
+    """What one turn of a loop over this value meets; `column` is its place in a `zip`."""
     if isinstance(value, Select):
         one = element(m, value.then)
         return _either(one, element(m, value.other)) if _is_of_params(value.other) else one
@@ -84,7 +84,7 @@ def element(m: Machine, value: Value) -> Value:
             return Tensor("loss", None, split_of(*found.items), traces_of(*found.items))
         return Symbol(("element", m.fresh()), "", split_of(*found.items), traces_of(*found.items))
     if isinstance(value, Params):
-        holding.walked(m, value)
+        holding.walked(m, value, column)
         return Params(value.owners, one=True)
     if isinstance(value, Object):
         return _element_of_object(m, value)
@@ -129,7 +129,7 @@ def _element_of_object(m: Machine, value: Object) -> Value:
         case "builtins.enumerate":
             return Tuple((m.symbol(), element(m, value.args[0]))) if value.args else m.symbol()
         case "builtins.zip":
-            return Tuple(tuple(element(m, arg) for arg in value.args))
+            return Tuple(tuple(element(m, arg, column) for column, arg in enumerate(value.args)))
         case "builtins.generator":
             return m.run_generator(value)
         case "builtins.dict_items":

@@ -8,8 +8,10 @@ from collections.abc import Hashable, Iterator
 
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.nodes import is_name
 from mlcheck.lint.pytorch import modes
 from mlcheck.lint.pytorch.graph_layers import has_weights
+from mlcheck.lint.sites.weights.left_behind import is_blended
 from mlcheck.lint.training import Replaced
 from mlcheck.lint.values import Const, Object, Params, Select, Table, Tuple, Value, owner_key
 
@@ -163,8 +165,21 @@ def either(value: Value) -> Iterator[Value]:
         yield value
 
 
-def walked(m: Machine, params: Params) -> None:
-    """A loop goes through the parameters one by one: what it does with them is not known."""
-    if m.loops and not isinstance(m.loops[-1].node, ast.For):
+def walked(m: Machine, params: Params, column: int | None = None) -> None:
+    """A loop goes through the parameters one by one: what it does with them is not known.
+
+    `column` is their place in a `zip` of several; an average that follows them does not change them.
+    """
+    loop = m.loops[-1].node if m.loops else None
+    if loop is not None and (not isinstance(loop, ast.For) or (column is not None and _is_followed(loop, column))):
         return
     m.facts.training.walked |= params.owners
+
+
+def _is_followed(loop: ast.For, column: int) -> bool:
+    """`p` of `for t, p in zip(target.parameters(), net.parameters()): t.lerp_(p, tau)`, and nothing else in it."""
+    names = list(map(ast.unparse, loop.target.elts)) if isinstance(loop.target, ast.Tuple) else []
+    if len(names) != 2 or not isinstance(loop.iter, ast.Call) or not is_name(loop.iter.func, "zip"):
+        return False
+    average, lines = names[1 - column], list(map(ast.unparse, loop.body))
+    return is_blended(loop, average) and all(line.startswith(f"{average}.") and ".grad" not in line for line in lines)

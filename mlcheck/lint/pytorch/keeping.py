@@ -89,7 +89,8 @@ def _chained(m: Machine, node: ast.Assign, value: Value) -> None:
     if isinstance(node.value, ast.Call) or not isinstance(value, Tensor | Symbol | Select):
         return
     calls, now = live(traces_of(value)) - {graph.UNSEEN}, m.now()
-    old = {call for call in calls if now.later_turn(call.when) is m.loops[-1]}
+    loop = _loop_of(m, calls)
+    old = {call for call in calls if loop is not None and now.later_turn(call.when) is loop}
     parts = {ast.unparse(part) for part in walk(node.value) if isinstance(part, ast.Name | ast.Attribute)}
     own = ast.unparse(target)
     if old and calls > old and own in parts and all(call.grad.kind == "on" and call.trained for call in calls):

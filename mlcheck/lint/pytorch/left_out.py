@@ -31,9 +31,9 @@ def unheld(m: Machine, backward: Backward) -> None:
     optimizers = m.store.get(("optimizers",)) or ()
     if not optimizers or not all(m.store.get(("may own", key)) for key in optimizers):
         return
-    for forward in backward.forwards:
-        if not _learns(m, forward):
-            continue
+    learning = [forward for forward in backward.forwards if _learns(m, forward)]
+    beside = frozenset().union(*(forward.touched for forward in learning))
+    for forward in learning:
         held = frozenset().union(*(m.store.get(("may own", key)) for key in optimizers))
         around = {outer for inner in forward.touched for outer in modes.ancestors(m, inner)}
         around |= holding.parts(m, forward.module)
@@ -49,7 +49,7 @@ def unheld(m: Machine, backward: Backward) -> None:
         loop = m.loops[-1] if m.loops else None
         for part, called, those in left[:1]:
             assert part.place is not None
-            m.facts.training.unheld.append(Unheld(part.place, called, those, optimizers, loop))
+            m.facts.training.unheld.append(Unheld(part.place, called, those, optimizers, loop, beside))
 
 
 def _left_out(

@@ -53,6 +53,14 @@ def reduced(shape: Shape | None, dims: Sequence[int] | None, keep: bool) -> Shap
     return Shape(tuple(left), shape.open)
 
 
+def parted(shape: Shape, dim: int) -> Shape | None:
+    """The parts that a tensor is cut into along `dim`, as if stacked: how many, and how long, is not known."""
+    place = position(shape, dim)
+    if place is None or shape.open:
+        return None
+    return Shape((None, *shape.dims[:place], None, *shape.dims[place + 1 :]))
+
+
 def permuted(shape: Shape | None, order: Sequence[int]) -> Shape | None:
     if shape is None or shape.open or len(order) != len(shape.dims):
         return None

@@ -113,6 +113,9 @@ def _reordered(m: Machine, shape: Shape, name: str, args: Args, kwargs: Kwargs) 
         return shapes.permuted(shape, order) if order is not None else None
     if name in ("matmul", "mm", "bmm", "mv", "dot") and args:
         return shapes.multiplied(shape, of(args[0]))
+    if name in ("split", "chunk", "tensor_split"):
+        dim = number(args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", Const(0))))
+        return shapes.parted(shape, dim) if dim is not None else None
     if name == "one_hot" and not shape.open:
         return Shape((*shape.dims, size_of(args[0]) if args else None))
     return None

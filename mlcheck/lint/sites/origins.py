@@ -40,6 +40,11 @@ class Origin(NamedTuple):
     entered: Entered | None = None
 
     @property
+    def spot(self) -> tuple[int, int, tuple[int, ...]]:
+        """The same for one value alone: `load("val")` and `load("test")` enter the same line in two ways."""
+        return id(self.node), self.item, self.entered.way if self.entered is not None else ()
+
+    @property
     def name(self) -> str:
         """The full name of the library function or class it calls; "" for anything else."""
         if not isinstance(self.node, ast.Call):
@@ -63,10 +68,9 @@ def origins(file: File, node: ast.expr, context: Context, entered: Entered | Non
     todo, seen = [(Origin(file, node, context, -1, entered), _DEPTH)], set[tuple[int, int, tuple[int, ...]]]()
     while todo and len(seen) < _MANY:
         origin, depth = todo.pop()
-        key = (id(origin.node), origin.item, origin.entered.way if origin.entered is not None else ())
-        if key in seen:
+        if origin.spot in seen:
             continue
-        seen.add(key)
+        seen.add(origin.spot)
         further = list(_step(origin)) if depth else []
         if further:
             todo += [(step, depth - 1) for step in further]

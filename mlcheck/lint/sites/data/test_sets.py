@@ -30,9 +30,9 @@ def is_tested_too(file: File, node: ast.expr, context: Context) -> bool:
     if len(found) != 1 or len(calls) != 1 or canonical(found[0].name) != LOADER:
         return False
     every = file.sites.once(loaders)
-    own = [(each.node, each.item) for loader in every if loader.call.node is calls[0].node for each in loader.data]
+    own = [each.spot for loader in every if loader.call.node is calls[0].node for each in loader.data]
     tests = [loader.data for loader in every if loader.own_split == "test" and loader.call.node is not calls[0].node]
-    return len(own) == 1 and any(own == [(each.node, each.item) for each in data] for data in tests)
+    return len(own) == 1 and any(own == [each.spot for each in data] for data in tests)
 
 
 def _is_of_test_set(origin: Origin) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TypeGuard
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import is_name, last_name
+from mlcheck.lint.sites.declared import declared
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
-from mlcheck.lint.sites.model import OPEN, Class
 from mlcheck.lint.sites.origins import Origin, sole
 from mlcheck.lint.sites.records import made_of
 from mlcheck.lint.sites.scopes import Context
@@ -39,7 +38,7 @@ def begun_with(file: File, best: ast.expr, context: Context) -> Origin | None:
     else:
         key, function = last_name(best), file.function_around(context)
         cls = function.cls if own_attribute(best, function) and function is not None else made_of(file, owner, context)
-        begun = _of_class(cls, key) if cls is not None else None
+        begun = declared(cls, key) if cls is not None else None
         sets = rf"\.{key}\s*(?:,[^=\n]*)?[-+*/]?=(?!=)|\b{key}=(?!=)"
     files = list(file.sites.mentioning([str(key)], tests=True)) if begun is not None else []
     ways = (*_BY_OTHER_WAYS, f"{last_name(owner)}.update(", f"{last_name(owner)} |=")
@@ -59,19 +58,3 @@ def _of_display(file: File, owner: ast.expr, context: Context, key: str) -> Orig
         case _:
             return None
     return Origin(made.file, held[0], made.context) if made is not None and len(held) == 1 else None
-
-
-def _of_class(cls: Class, name: str) -> Origin | None:
-    """What the class declares, where nothing gives another: `best: float = 0.0`, `best = 0.0`."""
-    if len(cls.line) != 1 or cls.attribute(name):
-        return None
-    declared = [line.value for line in cls.node.body if _declares(line, name)]
-    match declared:
-        case [ast.expr() as value] if value is not OPEN:
-            return Origin(cls.file, value, cls.defined.inner)
-    return None
-
-
-def _declares(line: ast.stmt, name: str) -> TypeGuard[ast.AnnAssign | ast.Assign]:
-    targets = line.targets if isinstance(line, ast.Assign) else [line.target] if isinstance(line, ast.AnnAssign) else []
-    return any(is_name(target, name) for target in targets)

@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.latest import origin
 from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters
-from mlcheck.lint.sites.model import Class, Function
+from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import AttributeSet
 
 _LETS_GO = pattern(r"detach|\.data\b|no_grad|inference_mode|repackage")
+_LETS_GO_OUTSIDE = pattern(r"detach|\.data\b|repackage")
+"""An evaluation without gradients, elsewhere in the program, is no such thing."""
 _FRESH = ("zeros", "zeros_like", "new_zeros")
 
 
@@ -31,7 +34,7 @@ def carried(cls: Class) -> Iterator[tuple[Function, AttributeSet, str]]:
         if not all(assigned.value is not None and _is_fresh(assigned.value) for _, assigned in others):
             continue
         first, last = inside[0], inside[-1]
-        if not _reads_itself(first, name) or not all(_is_plain(each, forward) for each in inside):
+        if not _reads_itself(cls, first, name) or not all(_is_plain(each, forward) for each in inside):
             continue
         if any(_is_learned(cls, forward, each) for each in inside) and not _begins_anew(cls, name, others):
             yield forward, last, name
@@ -43,9 +46,14 @@ def _is_fresh(value: ast.expr) -> bool:
     return made in _FRESH or (isinstance(value, ast.Constant) and value.value in (None, 0, 0.0))
 
 
-def _reads_itself(assigned: AttributeSet, name: str) -> bool:
-    value = assigned.value
-    return value is not None and any(ast.unparse(node) == f"self.{name}" for node in walk(value))
+def _computed(cls: Class, assigned: AttributeSet) -> list[ast.AST]:
+    """All that the new state is computed of, also where `y, state = self.rnn(x, self.state)` stands above it."""
+    value = assigned.value if assigned.value is not None else assigned.unpacked
+    return list(walk(origin(cls.file, value, assigned.context)[0])) if value is not None else []
+
+
+def _reads_itself(cls: Class, assigned: AttributeSet, name: str) -> bool:
+    return any(ast.unparse(node) == f"self.{name}" for node in _computed(cls, assigned))
 
 
 def _is_plain(assigned: AttributeSet, forward: Function) -> bool:
@@ -56,7 +64,7 @@ def _is_plain(assigned: AttributeSet, forward: Function) -> bool:
 
 def _is_learned(cls: Class, forward: Function, assigned: AttributeSet) -> bool:
     """Whether a layer with parameters of the class takes part in it."""
-    for node in walk(assigned.value) if assigned.value is not None else ():
+    for node in _computed(cls, assigned):
         sets = cls.attribute(own_attribute(node.func, forward)) if isinstance(node, ast.Call) else []
         made = sets[0][1].value if len(sets) == 1 else None
         if made is not None and holds_parameters(sets[0][0].file, made, sets[0][1].context):
@@ -71,13 +79,25 @@ def _begins_anew(cls: Class, name: str, others: list[tuple[Function, AttributeSe
     spoken = sum(len(word.findall(file.text)) for file in sites.mentioning([name], tests=True))
     if spoken > len(word.findall(cls.text)):
         return True
-    return any(_is_called_per_batch(sites, reset) for reset in resets)
+    return any(_may_be_called_per_batch(sites, reset) for reset in resets)
 
 
-def _is_called_per_batch(sites: Sites, reset: str) -> bool:
-    for file in sites.mentioning([f".{reset}("], tests=True):
-        loops = [call.loops[0] for call in file.calls("backward") if call.loops]
-        for call in file.calls(reset):
-            if not call.loops or any(loop in loops for loop in call.loops) or _LETS_GO.search(file.text):
-                return True
-    return False
+def _may_be_called_per_batch(sites: Sites, reset: str) -> bool:
+    """Whether one of the calls may be; where none is seen, they are elsewhere."""
+    calls = [call for file in sites.mentioning([f".{reset}("], tests=True) for call in file.calls(reset)]
+    return not calls or any(
+        _LETS_GO_OUTSIDE.search(call.file.text) or not _stands_above_batches(call, call.file.calls("backward"))
+        for call in calls
+    )
+
+
+def _stands_above_batches(call: Call, backwards: list[Call]) -> bool:
+    """Whether a loop over batches follows: in the loop over epochs, or in a function that only evaluates."""
+    if any(other.loops[0] in call.loops for other in backwards if other.loops):
+        return False
+    if call.loops and all(other.loops for other in backwards):
+        return True
+    if not call.loops and (call.function is None or "backward" in call.function.text):
+        return False
+    inside = walk(call.loops[0].node if call.loops or call.function is None else call.function.node)
+    return any(isinstance(node, ast.For) and node.lineno > call.node.lineno for node in inside)

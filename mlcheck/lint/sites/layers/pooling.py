@@ -6,9 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.lint.nodes import before_methods
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.scopes import Context
 
 _SIZE_KEPT = [f"torch.{name}" for name in ("tanh", "relu", "sigmoid")]
 _LAST = ("-1", "2")
@@ -30,7 +32,7 @@ def pooled_elsewhere(forward: Function, node: ast.Call) -> Iterator[Finding]:
         scored = _softmax_over_samples(forward, made)
         if scored is None or not isinstance(values, ast.Name):
             continue
-        given, _ = source(forward.file, scored, context)
+        given = _unmasked(forward, scored, context)
         if (_narrow(weights) is weights) != (_wide(given) is given):
             continue
         scored = _first_input(forward, _wide(given))
@@ -41,6 +43,14 @@ def pooled_elsewhere(forward: Function, node: ast.Call) -> Iterator[Finding]:
                 help=f"`dim={dim}`, the dimension that is summed over",
                 related=(forward.place(node).location,),
             )
+
+
+def _unmasked(forward: Function, scored: ast.expr, context: Context) -> ast.expr:
+    """`self.score(x).squeeze(-1)` of that with the padding masked out."""
+    made, where = source(forward.file, scored, context)
+    while (inner := before_methods(made, ("masked_fill",))) is not made:
+        made, where = source(forward.file, inner, where)
+    return made
 
 
 def _narrow(node: ast.expr) -> ast.expr:

@@ -5,35 +5,33 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.layers.modules import MODULE
-from mlcheck.lint.sites.model import Class
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
+from mlcheck.lint.sites.training.asked_names import Asked, asked_of, is_written_here, may_be_called, model_of
 
-_BY_OTHER_MEANS = pattern(r"setattr|add_module|register_|ModuleDict|OrderedDict|__dict__|exec\(")
 _WRAPPERS = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.DataParallel")
 
 
-def named_nowhere(sites: Sites) -> Iterator[tuple[Place, str, str]]:
+def named_nowhere(sites: Sites) -> Iterator[tuple[Place, Asked, str]]:
     """`if name.startswith("encoder."): p.requires_grad = False` of a model without an `encoder`.
 
-    The test, the beginning of the name, and the class of the model, or of the wrapper around it.
+    The test, what it asks of the name, and the class of the model, or of the wrapper around it.
     """
     for file in sites.mentioning(["named_parameters()"]):
-        for context in _settings(file) if ".startswith(" in file.text else ():
+        for context in _settings(file):
             guard, loop = _around(context)
             if guard is None or loop is None or not isinstance(loop.iter, ast.Call):
                 continue
-            words = _asked(guard.test, loop)
+            name = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) and len(loop.target.elts) == 2 else None
+            asked = asked_of(file, guard.test, name.id, context) if isinstance(name, ast.Name) else []
             owner = loop.iter.func.value if isinstance(loop.iter.func, ast.Attribute) else None
-            made = origins(file, owner, context) if words and owner is not None else []
-            holders = [_without(origin, words) for origin in made]
+            made = origins(file, owner, context) if asked and owner is not None else []
+            holders = [_without(origin, asked) for origin in made]
             if made and all(holders):
-                yield file.place(guard.test, context), words[0], holders[0]
+                yield file.place(guard.test, context), asked[0], holders[0]
 
 
 def _settings(file: File) -> Iterator[Context]:
@@ -53,36 +51,13 @@ def _around(context: Context) -> tuple[ast.If | None, ast.For | None]:
     return guard, loop
 
 
-def _asked(test: ast.expr, loop: ast.For) -> list[str]:
-    """The words of `name.startswith(("stem.", "layer1."))`, of the name that the loop gives."""
-    name = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) and len(loop.target.elts) == 2 else None
-    match test, name:
-        case (
-            ast.Call(func=ast.Attribute(value=ast.Name(id=asked), attr="startswith"), args=[words]),
-            ast.Name(id=given),
-        ) if asked == given:
-            parts = words.elts if isinstance(words, ast.Tuple) else [words]
-            known = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
-            return known if len(known) == len(parts) else []
-    return []
-
-
-def _without(model: Origin, words: list[str]) -> str:
-    """The class of the model, where none of its parameters can begin so; "" where one may."""
-    if model.item >= 0 or not isinstance(model.node, ast.Call):
-        return ""
-    named = model.file.resolve(model.node.func, model.context)
+def _without(model: Origin, asked: list[Asked]) -> str:
+    """The class of the model, where none of its parameters can be called so; "" where one may."""
+    named = model.file.resolve(model.node.func, model.context) if isinstance(model.node, ast.Call) else None
     if named in _WRAPPERS:
-        return "" if any(word.startswith("mod") for word in words) else str(named).rpartition(".")[2]
-    if not isinstance(named, Class) or named.libraries != {MODULE} or _BY_OTHER_MEANS.search(named.text):
+        begun = all(each.way == "startswith" and not each.word.startswith("mod") for each in asked)
+        return str(named).rpartition(".")[2] if begun else ""
+    cls = model_of(model)
+    if cls is None or not (all(each.way == "startswith" for each in asked) or is_written_here(cls)):
         return ""
-    if any(_BY_OTHER_MEANS.search(cls.text) for cls in named.line):
-        return ""
-    return "" if any(_may_begin(model.file.sites, word) for word in words) else named.name
-
-
-def _may_begin(sites: Sites, word: str) -> bool:
-    """Whether anything in the program is put under such a name, in whatever class or object."""
-    first, dot, _ = word.partition(".")
-    names = {each.target.attr for file in sites.mentioning([first], tests=True) for each in file.walk.attributes}
-    return first in names if dot else any(name.startswith(first) for name in names)
+    return cls.name if not any(may_be_called(model.file.sites, each) for each in asked) else ""

@@ -22,6 +22,7 @@ _TARGET = pattern(
     r"|^(?:n|num|no)_|classes|ignore|^(?:dim|axis|beta|power|reduction|threshold|thr)$"
 )
 _NETWORK = pattern(r"^(?:\w+_)?(?:model|net|network|backbone|encoder|decoder|unet|head|generator|student)$")
+_LEARNT = pattern(r"Parameter\b|Embedding|requires_grad")
 _BATCHES = pattern(r"load|data|batch|iter")
 _LARGEST = ("max", "min", "topk", "sort")
 _CUTS = ("detach", "item", "numpy", "tolist", "no_grad")
@@ -72,13 +73,22 @@ class Gradients:
                 return self._of_all([left, right], context)
             case ast.Subscript(value=ast.Call() as called, slice=ast.Constant(value=1)) if _is_largest(called):
                 return self._decided(node, [called], context)
-            case ast.UnaryOp(operand=inner) | ast.Subscript(value=inner):
+            case ast.Subscript(value=inner, slice=index):
+                held = self.of(inner, context)
+                return held if held.kind != "none" else self._picked(index, context)
+            case ast.UnaryOp(operand=inner):
                 return self.of(inner, context)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 return self._of_all(parts, context)
             case ast.Call():
                 return self._called(node, context)
         return _UNKNOWN
+
+    def _picked(self, index: ast.expr, context: Context) -> Found:
+        """What a decision picks out of constants: `self.centres[scores.argmax(1)]`; a codebook learns by that."""
+        around = self._function.cls or self._function
+        found = self.of(index, context) if not _LEARNT.search(around.text) else _NONE
+        return found if found.kind == "hard" else _NONE
 
     def _named(self, node: ast.Name, context: Context) -> Found:
         found = latest(self._function.file, node, context)

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
-from mlcheck.lint.nodes import loads, walk
+from mlcheck.lint.nodes import last_name, loads, walk
 from mlcheck.lint.sites.blocks import blocks
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.model import OPEN, Call
+from mlcheck.lint.sites.model import OPEN, Call, Function
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.project import Sites
 
@@ -54,6 +54,32 @@ def before_training(call: Call) -> Iterator[ast.stmt]:
             yield statement
         if isinstance(parent, _ENDS):
             return
+
+
+def before_training_later(call: Call) -> Iterator[ast.stmt]:
+    """The statements before any loop in the other methods of an object whose constructor makes the optimizer.
+
+    Nothing where one of them makes it anew; a method that fetches the model to the CPU may only bring it back.
+    """
+    init = call.cls.find("__init__") if call.cls is not None else None
+    if call.cls is None or call.function is None or init is None or init.cls is not call.cls:
+        return
+    if call.function is not init and {above.function for above in callers(call.file.sites, call.function)} != {init}:
+        return
+    kept = [sets for sets in call.cls.attributes.values() if any(each.value is call.node for _, each in sets)]
+    if any(where not in (init, call.function) for sets in kept for where, _ in sets):
+        return
+    at_once = {last_name(node.func) for node in init.nodes if isinstance(node, ast.Call)}
+    for method in call.cls.methods.values():
+        if method not in (init, call.function) and method.name not in at_once and not _leaves(method):
+            for statement in _opened(method.node.body):
+                if isinstance(statement, _ENDS):
+                    break
+                yield statement
+
+
+def _leaves(method: Function) -> bool:
+    return any(word in method.text for word in (".cpu()", '.to("cpu")', ".to('cpu')"))
 
 
 def _rests(node: ast.AST, made: ast.Call) -> list[tuple[ast.AST, list[ast.stmt]]]:

@@ -11,7 +11,7 @@ from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import is_name, is_none
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.model import Call, Class, Function
-from mlcheck.lint.sites.origins import callers
+from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import AttributeSet, Binding
 from mlcheck.lint.sites.training.optimizers import OPTIMIZERS, SCHEDULERS, optimizers
@@ -79,20 +79,34 @@ def kept_by_object(sites: Sites) -> Iterator[Kept]:
     made = {id(call.node) for call in sites.once(optimizers)}
     for call in sites.calls(*(f"torch.optim.lr_scheduler.{name}" for name in SCHEDULERS)) if made else ():
         function, given = call.function, call.argument("optimizer", 0)
-        names = call.file.names_given(call.node)
         attribute = own_attribute(given, function) if given is not None and function is not None else ""
-        if not attribute or len(names) != 1 or function is None or function.cls is None or function.name != "__init__":
+        names = _kept_as(call, function) if function is not None else ()
+        if not attribute or len(names) != 1 or function is None or function.cls is None:
             continue
         cls = function.cls
         if len(cls.attribute(names[0])) != 1 or f".{names[0]}.step(" not in cls.text:
             continue
-        later = [each for each in cls.attributes.get(attribute, []) if each[0] is not function]
-        if len(later) == 1 and id(later[0][1].value) in made and _is_while_training(cls, *later[0], names[0]):
+        later = [each for each in cls.attributes.get(attribute, []) if each[0].name != "__init__"]
+        if len(later) == 1 and id(later[0][1].value) in made and _is_renewed(cls, *later[0], names[0]):
             yield Kept(call, names[0], attribute, later[0][0].place(later[0][1].node))
 
 
-def _is_while_training(cls: Class, method: Function, renewed: AttributeSet, scheduler: str) -> bool:
-    """Whether it runs in the object's own loop, where nobody speaks of the scheduler."""
+def _kept_as(call: Call, function: Function) -> tuple[str, ...]:
+    """What the constructor keeps the scheduler as, made by itself or by the method that it calls for it."""
+    if function.name == "__init__":
+        return call.file.names_given(call.node)
+    asked = f"self.{function.name}("
+    made = function.cls.attributes.items() if function.cls is not None and [*returns(function)] == [call.node] else ()
+    return tuple(
+        name
+        for name, sets in made
+        for where, each in sets
+        if where.name == "__init__" and each.value is not None and ast.unparse(each.value).startswith(asked)
+    )
+
+
+def _is_renewed(cls: Class, method: Function, renewed: AttributeSet, scheduler: str) -> bool:
+    """Whether it runs in the object's own loop, or between two trainings, where nobody speaks of the scheduler."""
     if any(outer.kind == "loop" for outer in renewed.context.outwards()):
         return ".step(" in method.text and f"{scheduler}.optimizer" not in method.text
     if scheduler in method.text or any(word in method.text for word in _SETS_AGAIN):
@@ -101,9 +115,24 @@ def _is_while_training(cls: Class, method: Function, renewed: AttributeSet, sche
         return False
     calls = [call for call in callers(cls.file.sites, method) if call.function is not None]
     return bool(calls) and all(
-        call.function is not None and call.function.cls is cls and call.loops and ".step(" in call.function.text
-        for call in calls
+        _is_in_own_loop(cls, call) or _trains_again(cls, call, f".{scheduler}.step(") for call in calls
     )
+
+
+def _is_in_own_loop(cls: Class, call: Call) -> bool:
+    function = call.function
+    return function is not None and function.cls is cls and bool(call.loops) and ".step(" in function.text
+
+
+def _trains_again(cls: Class, call: Call, steps: str) -> bool:
+    """`job.fit()`, `job.unfreeze()` and `job.fit()` again, which steps the schedule."""
+    if call.owner is None or call.function is None or call.function.cls is cls or call.loops:
+        return False
+    fits = [method.name for method in cls.methods.values() if steps in method.text]
+    others = [other for other in call.file.calls(*fits) if other.function is call.function]
+    same = [o for o in others if o.owner is not None and ast.unparse(o.owner) == ast.unparse(call.owner)]
+    lines = [other.node.lineno for other in same]
+    return any(line < call.node.lineno for line in lines) and any(line > call.node.lineno for line in lines)
 
 
 def _asks_whether_there(node: ast.AST) -> bool:
