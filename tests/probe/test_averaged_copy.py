@@ -41,7 +41,9 @@ def average(model: nn.Module, ema: nn.Module, decay: float = 0.9, buffers: bool 
             held.copy_(fresh)
 
 
-def averaged(update: Update, model: nn.Module | None = None, ema: Any = None, evaluate: bool = True) -> Trial:
+def averaged(
+    update: Update, model: nn.Module | None = None, ema: Any = None, evaluate: bool = True, loss: Any = cross_entropy
+) -> Trial:
     model = model or normed()
     ema = ema if ema is not None else deepcopy(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -49,11 +51,11 @@ def averaged(update: Update, model: nn.Module | None = None, ema: Any = None, ev
     def step(batch: Any, _: int) -> dict[str, Tensor]:
         model.train()
         optimizer.zero_grad()
-        loss = cross_entropy(model, batch)
-        loss.backward()
+        error = loss(model, batch)
+        error.backward()
         optimizer.step()
         update(model, ema)
-        return {"loss": loss.detach()}
+        return {"loss": error.detach()}
 
     @torch.no_grad()
     def evaluated(batch: Any) -> dict[str, float]:
@@ -193,6 +195,33 @@ def test_an_average_that_is_written_back_to_the_model() -> None:
     for elastic in (0.1, 0.4):
         gentle = averaged(lambda model, ema, kept=elastic: swapped(model, ema, kept), mlp())
         assert ask(COPY, gentle).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("taught", "elastic", "told"), [(True, False, True), (False, False, False), (True, True, False)]
+)
+def test_a_model_that_follows_its_own_target(taught: bool, elastic: bool, told: bool) -> None:
+    """A model may be held near an anchor that nobody asks, or two may draw on each other."""
+    model, target = mlp(), mlp()
+    target.load_state_dict(model.state_dict())
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        if not taught:
+            return cross_entropy(model, batch)
+        with torch.no_grad():
+            advice = target(batch[0])
+        return cross_entropy(model, batch) + (model(batch[0]) - advice).square().mean()
+
+    @torch.no_grad()
+    def follow(*_: Any) -> None:
+        for mine, theirs in zip(target.parameters(), model.parameters(), strict=True):
+            before = mine.clone()
+            mine.lerp_(theirs, 0.05 * elastic)
+            theirs.lerp_(before, 0.05)
+
+    trial = averaged(follow, model, target, loss=loss)
+    verdict = ask(COPY, trial)
+    assert ("the two are exchanged" in verdict.summary) is told, verdict
 
 
 def test_an_average_loaded_into_the_model_while_its_decay_warms_up() -> None:

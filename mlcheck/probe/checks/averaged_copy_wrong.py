@@ -44,6 +44,14 @@ def check(
         mild = (only_statistics and not seen.straight) or all(_TARGET in finding.message for finding in findings)
         outcome = Outcome.WARN if mild else Outcome.FAIL
         return Verdict(outcome, findings[0].message, findings=tuple(findings), looked_at=seen.steps)
+    if exchanged := [copy for copy in copies if _is_exchanged(copy)]:
+        told = (
+            f"after each optimizer step the model moves {1 - max(exchanged[0].left):.3g} of the way to "
+            f"`{exchanged[0].name}`, which training asks and which stays as it was for {plural(seen.steps, 'step')}: "
+            "the two are exchanged"
+        )
+        help_ = "write to the copy: copy.lerp_(weight, 1 - decay)"
+        return Verdict(Outcome.WARN, told, findings=(Finding(told, seen.place, help=help_),), looked_at=seen.steps)
     if set_again := [copy for copy in copies if _times_set(copy.decays) > 1]:
         told = (
             f"`{set_again[0].name}` is set to the model again and again, {_times_set(set_again[0].decays)} times in "
@@ -96,6 +104,12 @@ def _unread(seen: AveragedCopies) -> Verdict | None:
             finding = Finding(told, seen.place, help=help_)
             return Verdict(Outcome.WARN, told, findings=(finding,), looked_at=seen.steps)
     return None
+
+
+def _is_exchanged(copy: Copy) -> bool:
+    """Whether the model follows a copy that stays as the model began, and that training calls besides."""
+    drawn = len(copy.left) >= _FEW and max(copy.left) < 1 - _FITS
+    return drawn and copy.taught and copy.begins_alike and not copy.decays
 
 
 def _times_set(decays: list[float]) -> int:
