@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -397,3 +398,51 @@ def test_an_average_that_nothing_reads(
     trial.saved = {**parts, "ema": vars(trial.objects[0])["ema"]} if saved else parts
     trial.evaluate_step = lambda batch: {metric: float(cross_entropy(trial.models["model"], batch).detach())}
     says(ask(COPY, trial), Outcome.WARN if words else Outcome.PASS, *filter(None, [words]))
+
+
+def in_place(mine: Tensor, theirs: Tensor) -> None:
+    mine.mul_(0.9).add_(theirs, alpha=0.1)
+
+
+def by_data(mine: Tensor, theirs: Tensor) -> None:
+    mine.data = 0.9 * mine.data + 0.1 * theirs.data
+
+
+def interpolated(mine: Tensor, theirs: Tensor) -> None:
+    mine.lerp_(theirs, 0.1)
+
+
+def consistent(update: Callable[[Tensor, Tensor], None], copied: bool) -> Trial:
+    """A teacher by another name than that of an average: the student itself, where nothing is copied."""
+    student = mlp()
+    teacher = deepcopy(student) if copied else student
+    optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        with torch.no_grad():
+            advice = teacher(batch[0])
+        optimizer.zero_grad()
+        loss = cross_entropy(student, batch) + (student(batch[0]) - advice).square().mean()
+        loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            for mine, theirs in zip(teacher.parameters(), student.parameters(), strict=True):
+                update(mine, theirs)
+        return {"loss": loss.detach()}
+
+    trial = trial_of(student, classes(8), cross_entropy, optimizer, step=step)
+    trial.objects = (SimpleNamespace(student=student, teacher=teacher),)
+    return trial
+
+
+@pytest.mark.parametrize("update", [in_place, by_data, interpolated])
+def test_a_teacher_that_is_its_student(update: Callable[[Tensor, Tensor], None]) -> None:
+    assert "a step averages 6 weights of it with themselves" in fault(consistent(update, copied=False)).summary
+    assert ask(COPY, consistent(update, copied=True)).outcome is Outcome.PASS
+
+
+def test_one_model_by_two_names_that_is_averaged_with_nothing() -> None:
+    def shrunk(mine: Tensor, _: Tensor) -> None:
+        mine.mul_(0.999).add_(torch.zeros_like(mine))
+
+    assert ask(COPY, consistent(shrunk, copied=False)).outcome is Outcome.SKIP

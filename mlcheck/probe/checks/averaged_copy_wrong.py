@@ -14,6 +14,8 @@ from mlcheck.probe.measure.loss.bootstrapped import Bootstrapped
 from mlcheck.probe.measure.model.averaged_copy import AveragedCopies
 from mlcheck.probe.measure.model.following import Copy
 from mlcheck.probe.measure.model.lost_averages import LostAverages
+from mlcheck.probe.measure.model.own_averages import OwnAverages
+from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.training.short_run import ShortRun
 
 _FITS = 1e-3
@@ -27,9 +29,13 @@ _AVERAGE = re.compile(r"ema|average|avg|shadow|smooth|polyak|swa")
 
 
 def check(
-    seen: AveragedCopies, run: ShortRun | None, valued: Bootstrapped | None, lost: LostAverages | None = None
+    seen: AveragedCopies,
+    run: ShortRun | None,
+    valued: Bootstrapped | None,
+    lost: LostAverages | None = None,
+    own: OwnAverages | None = None,
 ) -> Verdict:
-    findings = _not_copied(seen, bool(valued))
+    findings = _not_copied(seen, bool(valued)) or _of_itself(seen, own)
     if not findings and not seen.copies:
         return Verdict(Outcome.SKIP, reason="there is no second copy of the model's weights")
     copies = tuple(copy for copy in seen.copies if not copy.viewed or _is_average(copy))
@@ -142,6 +148,16 @@ def _not_copied(seen: AveragedCopies, values_actions: bool) -> list[Finding]:
     help_ = "copy with copy.deepcopy(model), or clone every tensor"
     told = [(name, "it averages nothing") for name in averages] + [(name, _TARGET) for name in targets]
     return [Finding(f"`{name}` is the model itself, not a copy: {why}", help=help_) for name, why in told]
+
+
+def _of_itself(seen: AveragedCopies, own: OwnAverages | None) -> list[Finding]:
+    if own is None or len(seen.aliases) < 2:
+        return []
+    told = (
+        f"{listed(list(seen.aliases))} are one model: a step averages {plural(own.weights, 'weight')} of it with "
+        "themselves, where one should be a copy"
+    )
+    return [Finding(told, own.place, help="copy with copy.deepcopy(model), or clone every tensor")]
 
 
 def _faults(copy: Copy, steps: int) -> Iterator[tuple[str, str]]:
