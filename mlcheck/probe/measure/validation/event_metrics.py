@@ -13,7 +13,7 @@ from mlcheck.probe.measure.validation.logged import metrics_alone, numbers
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
 
-_SAME = 1e-4
+_SAME = 1e-5
 _FEW = 8
 
 
