@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -41,7 +42,9 @@ def average(model: nn.Module, ema: nn.Module, decay: float = 0.9, buffers: bool 
             held.copy_(fresh)
 
 
-def averaged(update: Update, model: nn.Module | None = None, ema: Any = None, evaluate: bool = True) -> Trial:
+def averaged(
+    update: Update, model: nn.Module | None = None, ema: Any = None, evaluate: bool = True, loss: Any = cross_entropy
+) -> Trial:
     model = model or normed()
     ema = ema if ema is not None else deepcopy(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -49,11 +52,11 @@ def averaged(update: Update, model: nn.Module | None = None, ema: Any = None, ev
     def step(batch: Any, _: int) -> dict[str, Tensor]:
         model.train()
         optimizer.zero_grad()
-        loss = cross_entropy(model, batch)
-        loss.backward()
+        error = loss(model, batch)
+        error.backward()
         optimizer.step()
         update(model, ema)
-        return {"loss": loss.detach()}
+        return {"loss": error.detach()}
 
     @torch.no_grad()
     def evaluated(batch: Any) -> dict[str, float]:
@@ -193,6 +196,33 @@ def test_an_average_that_is_written_back_to_the_model() -> None:
     for elastic in (0.1, 0.4):
         gentle = averaged(lambda model, ema, kept=elastic: swapped(model, ema, kept), mlp())
         assert ask(COPY, gentle).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("taught", "elastic", "told"), [(True, False, True), (False, False, False), (True, True, False)]
+)
+def test_a_model_that_follows_its_own_target(taught: bool, elastic: bool, told: bool) -> None:
+    """A model may be held near an anchor that nobody asks, or two may draw on each other."""
+    model, target = mlp(), mlp()
+    target.load_state_dict(model.state_dict())
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        if not taught:
+            return cross_entropy(model, batch)
+        with torch.no_grad():
+            advice = target(batch[0])
+        return cross_entropy(model, batch) + (model(batch[0]) - advice).square().mean()
+
+    @torch.no_grad()
+    def follow(*_: Any) -> None:
+        for mine, theirs in zip(target.parameters(), model.parameters(), strict=True):
+            before = mine.clone()
+            mine.lerp_(theirs, 0.05 * elastic)
+            theirs.lerp_(before, 0.05)
+
+    trial = averaged(follow, model, target, loss=loss)
+    verdict = ask(COPY, trial)
+    assert ("the two are exchanged" in verdict.summary) is told, verdict
 
 
 def test_an_average_loaded_into_the_model_while_its_decay_warms_up() -> None:
@@ -368,3 +398,51 @@ def test_an_average_that_nothing_reads(
     trial.saved = {**parts, "ema": vars(trial.objects[0])["ema"]} if saved else parts
     trial.evaluate_step = lambda batch: {metric: float(cross_entropy(trial.models["model"], batch).detach())}
     says(ask(COPY, trial), Outcome.WARN if words else Outcome.PASS, *filter(None, [words]))
+
+
+def in_place(mine: Tensor, theirs: Tensor) -> None:
+    mine.mul_(0.9).add_(theirs, alpha=0.1)
+
+
+def by_data(mine: Tensor, theirs: Tensor) -> None:
+    mine.data = 0.9 * mine.data + 0.1 * theirs.data
+
+
+def interpolated(mine: Tensor, theirs: Tensor) -> None:
+    mine.lerp_(theirs, 0.1)
+
+
+def consistent(update: Callable[[Tensor, Tensor], None], copied: bool) -> Trial:
+    """A teacher by another name than that of an average: the student itself, where nothing is copied."""
+    student = mlp()
+    teacher = deepcopy(student) if copied else student
+    optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        with torch.no_grad():
+            advice = teacher(batch[0])
+        optimizer.zero_grad()
+        loss = cross_entropy(student, batch) + (student(batch[0]) - advice).square().mean()
+        loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            for mine, theirs in zip(teacher.parameters(), student.parameters(), strict=True):
+                update(mine, theirs)
+        return {"loss": loss.detach()}
+
+    trial = trial_of(student, classes(8), cross_entropy, optimizer, step=step)
+    trial.objects = (SimpleNamespace(student=student, teacher=teacher),)
+    return trial
+
+
+@pytest.mark.parametrize("update", [in_place, by_data, interpolated])
+def test_a_teacher_that_is_its_student(update: Callable[[Tensor, Tensor], None]) -> None:
+    assert "a step averages 6 weights of it with themselves" in fault(consistent(update, copied=False)).summary
+    assert ask(COPY, consistent(update, copied=True)).outcome is Outcome.PASS
+
+
+def test_one_model_by_two_names_that_is_averaged_with_nothing() -> None:
+    def shrunk(mine: Tensor, _: Tensor) -> None:
+        mine.mul_(0.999).add_(torch.zeros_like(mine))
+
+    assert ask(COPY, consistent(shrunk, copied=False)).outcome is Outcome.SKIP

@@ -42,6 +42,24 @@ def test_a_sum_over_samples_that_lie_end_to_end(reduction: str, part: float, out
 
 
 @pytest.mark.parametrize(
+    ("reduction", "part", "told"), [("sum", 1.0, True), ("sum", 1 / 8, False), ("mean", 1.0, False)]
+)
+def test_a_sum_over_alignments(reduction: str, part: float, told: bool) -> None:
+    """Texts that lie end to end are no rows of a batch."""
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        said = model(batch["frames"]).log_softmax(-1).transpose(0, 1)
+        widths = torch.full((8,), said.shape[0])
+        return part * F.ctc_loss(said, batch["text"], widths, batch["lengths"], reduction=reduction)
+
+    lengths = torch.arange(8) % 3 + 1
+    frames = [torch.randn(8, 12, 8) for _ in range(3)]
+    batches = [{"frames": x, "text": torch.randint(1, 5, (int(lengths.sum()),)), "lengths": lengths} for x in frames]
+    found = ask("loss-sums-over-batch", trial_of(mlp(), batches, loss))
+    assert (found.outcome is Outcome.WARN) is told, found
+
+
+@pytest.mark.parametrize(
     ("kind", "bound", "outcome"),
     [
         (torch.optim.Adam, True, Outcome.PASS),

@@ -174,6 +174,36 @@ def test_tokens_to_fill_in_that_are_hidden(trial: Any) -> None:
     says(ask("future-leak", filled_in(Causal(), 0, shift=1)), Outcome.PASS)
 
 
+def chosen(model: nn.Module, hides: bool, padded: bool = False) -> Any:
+    """The loss is given nothing but the places that a mask chooses: a third of them, or what is no padding."""
+    generator = torch.Generator().manual_seed(0)
+    tokens = [torch.randint(1, 12, (16, 10), generator=generator) for _ in range(3)]
+    lengths = [torch.randint(2, 6, (16, 1), generator=generator) for _ in range(3)]
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        asked = batch[1] if padded else torch.rand(batch[0].shape) < 0.3
+        given = batch[0].masked_fill(asked, 0) if hides else batch[0]
+        return F.cross_entropy(model(given)[asked], batch[0][asked])
+
+    return trial_of(model, [(t, torch.arange(10) < length) for t, length in zip(tokens, lengths)], loss)
+
+
+def test_tokens_that_a_mask_chooses_and_nobody_hid() -> None:
+    says(ask("future-leak", chosen(Causal(mask=False), hides=False)), Outcome.WARN, "none of them is hidden")
+    assert ask("future-leak", chosen(Causal(mask=False), hides=True)).outcome is Outcome.SKIP
+    assert ask("future-leak", chosen(Causal(mask=False), hides=False, padded=True)).outcome is Outcome.SKIP
+
+
+@pytest.mark.parametrize(("mask", "outcome"), [(False, Outcome.FAIL), (True, Outcome.PASS)])
+def test_the_next_token_where_a_mask_chooses_what_is_no_padding(mask: bool, outcome: Outcome) -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        real = batch[0][:, 1:] > 0
+        return F.cross_entropy(model(batch[0][:, :-1])[real], batch[0][:, 1:][real])
+
+    batches = [(t.masked_fill(torch.arange(11) > 8, 0),) for t in torch.randint(1, 12, (3, 16, 11))]
+    says(ask("future-leak", trial_of(Causal(mask=mask), batches, loss)), outcome)
+
+
 class Carrying(nn.Module):
     """Reads on from a state, (layers, samples, width), as a loop over stretches of one text carries it on."""
 
@@ -206,6 +236,41 @@ def test_a_tagger_may_look_both_ways() -> None:
 @pytest.mark.parametrize(("dim", "outcome"), [(1, Outcome.WARN), (2, Outcome.WARN), (-1, Outcome.PASS)])
 def test_attention_over_another_dimension(dim: int, outcome: Outcome) -> None:
     says(ask("attention-normalised-wrongly", next_token(Causal(dim=dim))), outcome)
+
+
+class Lettered(nn.Module):
+    """What is weighed is summed by an einsum of two letters more than its result has."""
+
+    def __init__(self, dim: int, letters: str, keys: int = 4, first: bool = True) -> None:
+        super().__init__()
+        self.score, self.lift, self.head = nn.Linear(2, keys), nn.Linear(2, 6), nn.Linear(24, 5)
+        self.dim, self.letters, self.first = dim, letters, first
+
+    def forward(self, x: Tensor) -> Tensor:
+        places = x.view(len(x), 4, 2)
+        weights, values = self.score(places).softmax(self.dim), self.lift(places)
+        pair = (weights, values) if self.first else (values, weights)
+        return self.head(torch.einsum(self.letters, *pair).flatten(1))
+
+
+@pytest.mark.parametrize(
+    ("model", "outcome"),
+    [
+        (lambda: Lettered(1, "bij,bjd->bid"), Outcome.WARN),
+        (lambda: Lettered(2, "bij,bjd->bid"), Outcome.PASS),
+        (lambda: Lettered(1, "bij,bid->bjd"), Outcome.PASS),
+        (lambda: Lettered(0, "bij,bjd->bid"), Outcome.SKIP),
+        (lambda: Lettered(2, "bjc,bjd->bcd", keys=3), Outcome.SKIP),
+        (lambda: Lettered(2, "bid,bij->bjd", first=False), Outcome.SKIP),
+        (lambda: Lettered(2, "bij,bjd->bijd"), Outcome.SKIP),
+    ],
+    ids=("queries", "keys", "other way", "samples", "centres", "along links", "nothing summed"),
+)
+def test_attention_in_letters(model: Any, outcome: Outcome) -> None:
+    net = model()
+    net.head = nn.LazyLinear(5)
+    net(torch.randn(2, 8))
+    assert ask("attention-normalised-wrongly", trial_of(net, classes(8), cross_entropy)).outcome is outcome
 
 
 def test_a_softmax_over_classes_of_pixels_is_no_attention() -> None:

@@ -168,3 +168,37 @@ def test_steps_and_features_in_their_order() -> None:
         (Recurrent(lambda x: x.transpose(1, 2)), waves()),
     ):
         assert ask(RULE, of_series(model, data)).outcome is not Outcome.WARN
+
+
+class Strip(nn.Module):
+    """A picture of eight channels, 6 high and 40 wide, that a recurrent layer reads from left to right."""
+
+    def __init__(self, change: Change, along: nn.Module) -> None:
+        super().__init__()
+        self.paint, self.change, self.along = nn.Conv2d(1, 8, 3, padding=1), change, along
+        self.head = nn.LazyLinear(5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        seen = self.along(self.change(self.paint(x.transpose(1, 2).unsqueeze(1)).relu()))
+        return self.head((seen[0] if isinstance(seen, tuple) else seen).flatten(1))
+
+
+def reading() -> nn.Module:
+    return nn.GRU(48, 5, batch_first=True)
+
+
+def test_columns_of_a_picture_that_a_view_makes() -> None:
+    torn = Strip(lambda x: x.reshape(len(x), 40, 48), reading())
+    torn(waves()[:2])
+    says(ask(RULE, of_series(torn, waves())), Outcome.WARN, "(16, 40, 48) of (16, 8, 6, 40)")
+    for change, along in (
+        (lambda x: x.permute(0, 3, 1, 2).reshape(len(x), 40, 48), reading()),
+        (lambda x: x.flatten(1, 2).transpose(1, 2), reading()),
+        (lambda x: x.reshape(len(x), 48, 40), nn.Conv1d(48, 5, 3)),
+        (lambda x: x.reshape(len(x), 8, 240), nn.Conv1d(8, 5, 3)),
+        (lambda x: x.permute(0, 2, 3, 1).reshape(len(x), 120, 16), nn.GRU(16, 5, batch_first=True)),
+        (lambda x: x.reshape(len(x), 40, 48).mean(1), nn.Linear(48, 5)),
+    ):
+        model = Strip(change, along)
+        model(waves()[:2])
+        assert ask(RULE, of_series(model, waves())).outcome is not Outcome.WARN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
@@ -340,3 +341,34 @@ class Adapted(nn.Module):
 def test_factors_that_are_both_zero_never_begin(zeros: str, outcome: Outcome) -> None:
     verdict = ask("parameter-without-gradient", trial_of(Adapted(zeros), classes(8), cross_entropy))
     says(verdict, outcome, *(["`down`, `up` are all zeros"] if outcome is Outcome.FAIL else []))
+
+
+class BothWays(nn.Module):
+    """Reads four numbers forwards and backwards, and says something of what both said."""
+
+    def __init__(self, read: Callable[[Tensor, Tensor], Tensor], width: int) -> None:
+        super().__init__()
+        self.layer, self.head = nn.GRU(2, 6, batch_first=True, bidirectional=True), nn.Linear(width, 5)
+        self.read = read
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.read(*self.layer(x.unflatten(1, (4, 2)))))
+
+
+@pytest.mark.parametrize(
+    ("read", "width", "lost"),
+    [
+        (lambda out, _: out[:, :, :6].mean(1), 6, "layer.weight_ih_l0_reverse"),
+        (lambda _, last: last[-1], 6, "layer.weight_ih_l0`"),
+        (lambda out, _: out.mean(1), 12, ""),
+        (lambda out, _: out[:, -1], 12, ""),
+        (lambda _, last: last[-2:].transpose(0, 1).flatten(1), 12, ""),
+        (lambda out, _: (out[..., :6] + out[..., 6:]).mean(1), 6, ""),
+        (lambda out, _: out.detach().mean(1), 12, ""),
+    ],
+    ids=("first half", "last state", "mean", "last step", "both states", "sum", "features"),
+)
+def test_one_direction_that_nobody_reads(read: Any, width: int, lost: str) -> None:
+    verdict = ask("parameter-without-gradient", trial_of(BothWays(read, width), classes(8), cross_entropy))
+    assert ("this direction of a recurrent layer" in verdict.summary) is bool(lost), verdict
+    assert lost in verdict.summary

@@ -107,3 +107,53 @@ def exposed(model: nn.Module, batch: Any) -> Tensor:
 @pytest.mark.parametrize("loss", [weighed, exposed])
 def test_losses_of_events_that_compare_nobody(loss: Any) -> None:
     assert ask(RULE, program(loss)).outcome is Outcome.SKIP
+
+
+def concordance(model: nn.Module, batch: Any) -> Tensor:
+    scores, months = model(batch["x"])[:, 0], batch["months"]
+    pairs = (months[:, None] < months) & (batch["died"][:, None] > 0)
+    return ((scores[:, None] > scores) & pairs).sum() / pairs.sum()
+
+
+def of_the_others(loss: Any) -> Any:
+    return lambda model, batch: loss(model, {**batch, "died": 1 - batch["died"]})
+
+
+def evaluated(loss: Any, metric: Any) -> Any:
+    model = nn.Linear(6, 1)
+
+    @torch.no_grad()
+    def evaluate(batch: Any) -> dict[str, float]:
+        return {"val": float(metric(model, batch))}
+
+    return trial_of(model, cohort(), loss, evaluate=evaluate)
+
+
+RIGHT = sorted_by(longest_first)
+
+
+@pytest.mark.parametrize("metric", [RIGHT, concordance, written_in_pairs])
+def test_events_of_the_loss_are_the_censored_of_the_evaluation(metric: Any) -> None:
+    says(ask(RULE, evaluated(of_the_others(RIGHT), metric)), Outcome.FAIL, "whose `died` is 0 for events", "is 1: one")
+    says(ask(RULE, evaluated(RIGHT, of_the_others(metric))), Outcome.FAIL, "whose `died` is 1 for events", "is 0: one")
+
+
+@pytest.mark.parametrize(
+    ("loss", "metric"),
+    [
+        (RIGHT, concordance),
+        (of_the_others(RIGHT), of_the_others(concordance)),
+        (of_the_others(RIGHT), lambda model, batch: model(batch["x"]).mean()),
+        (
+            of_the_others(RIGHT),
+            lambda model, batch: concordance(model, batch) + of_the_others(concordance)(model, batch),
+        ),
+    ],
+    ids=("both by deaths", "a flag of the censored", "another metric", "neither"),
+)
+def test_one_flag_for_both(loss: Any, metric: Any) -> None:
+    assert ask(RULE, evaluated(loss, metric)).outcome is Outcome.PASS
+
+
+def test_the_censored_that_are_sorted_the_wrong_way() -> None:
+    says(ask(RULE, program(of_the_others(sorted_by(shortest_first)))), Outcome.FAIL, "those whose `months` was shorter")

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks.validation_worsens import check as check_validation
+from mlcheck.probe.measure.loss.bootstrapped import Bootstrapped
 from mlcheck.probe.measure.loss.first_loss import FirstLoss, LossFact
 from mlcheck.probe.measure.training.short_run import ShortRun
 from mlcheck.probe.measure.validation.memorised_metric import MemorisedMetric
@@ -103,6 +104,8 @@ def test_a_metric_that_falls_on_what_is_learnt_by_heart() -> None:
     assert check_validation(ShortRun(), searched, None, risen).outcome is Outcome.SKIP
     error = replace(searched, smallest=True)
     assert check_validation(ShortRun(), error, None, fallen).outcome is Outcome.SKIP
+    guesses = Bootstrapped(1, ())
+    assert check_validation(ShortRun(), searched, None, fallen, guessed=guesses).outcome is Outcome.SKIP
     says(ask("validation-worsens", triplets(-1)), Outcome.WARN, "ranking falls from")
     assert ask("validation-worsens", triplets(1)).outcome is Outcome.SKIP
 

@@ -69,6 +69,33 @@ def test_another_subject_does_not_change_all_channels_alike() -> None:
     says(ask(RULE, tuned(lambda x: 5 * smooth(x))), Outcome.PASS)
 
 
+class Held:
+    """A program with a network beside the one that it trains."""
+
+    def __init__(self, teacher: nn.Module) -> None:
+        self.teacher = teacher
+
+
+def taught(change: Change, of_the_model: bool = False) -> Trial:
+    held = Held(fitted(60, of_input=False).eval().requires_grad_(False))
+
+    def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        said = model(batch[0])
+        with torch.no_grad():
+            advice = held.teacher(change(1e-3 * said if of_the_model else batch[0]))
+        return (said.mean((2, 3)) - advice.mean((1, 2, 3))[:, None]).square().mean()
+
+    trial = trial_of(nn.Conv2d(3, 3, 3, padding=1), classes(3, 9, 9), loss)
+    trial.objects = (held,)
+    return trial
+
+
+def test_a_teacher_beside_the_model() -> None:
+    says(ask(RULE, taught(lambda x: x / 60)), Outcome.WARN, "`teacher.1 (BatchNorm2d)` spreads 0.016")
+    says(ask(RULE, taught(as_it_is)), Outcome.PASS)
+    assert ask(RULE, taught(as_it_is, of_the_model=True)).outcome is Outcome.SKIP  # it has not learnt to paint yet
+
+
 def test_fresh_norms_and_a_pass_to_try_a_shape_tell_nothing() -> None:
     for steps in (0, 1):
         assert ask(RULE, tuned(lambda x: x / 60, steps)).outcome is Outcome.SKIP

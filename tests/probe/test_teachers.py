@@ -39,6 +39,23 @@ def test_a_teacher_that_drops_out() -> None:
     says(ask(RULE, distilling(dropping().eval())), Outcome.PASS, "no dropout is active in `Sequential`")
 
 
+def normalising(batches: int) -> nn.Module:
+    teacher = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 5))
+    for _ in range(batches):
+        teacher(3 + torch.randn(32, 8))
+    return teacher.requires_grad_(False)
+
+
+def test_a_teacher_that_normalises_by_the_batch() -> None:
+    says(ask(RULE, distilling(normalising(5))), Outcome.WARN, "1 (BatchNorm1d)` in it normalises by the batch at hand")
+    assert ask(RULE, distilling(normalising(5).eval())).outcome is Outcome.PASS
+
+
+def test_a_net_that_was_drawn_at_random_has_no_statistics_to_forget() -> None:
+    assert ask(RULE, distilling(normalising(0))).outcome is Outcome.PASS
+    assert ask(RULE, distilling(normalising(5), follow=True)).outcome is Outcome.SKIP
+
+
 @pytest.mark.parametrize("trial", [distilling(dropping(), times=4), distilling(dropping(), follow=True)])
 def test_what_may_drop_out(trial: Trial) -> None:
     assert ask(RULE, trial).outcome is Outcome.SKIP

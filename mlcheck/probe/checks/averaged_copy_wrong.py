@@ -14,6 +14,8 @@ from mlcheck.probe.measure.loss.bootstrapped import Bootstrapped
 from mlcheck.probe.measure.model.averaged_copy import AveragedCopies
 from mlcheck.probe.measure.model.following import Copy
 from mlcheck.probe.measure.model.lost_averages import LostAverages
+from mlcheck.probe.measure.model.own_averages import OwnAverages
+from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.training.short_run import ShortRun
 
 _FITS = 1e-3
@@ -27,9 +29,13 @@ _AVERAGE = re.compile(r"ema|average|avg|shadow|smooth|polyak|swa")
 
 
 def check(
-    seen: AveragedCopies, run: ShortRun | None, valued: Bootstrapped | None, lost: LostAverages | None = None
+    seen: AveragedCopies,
+    run: ShortRun | None,
+    valued: Bootstrapped | None,
+    lost: LostAverages | None = None,
+    own: OwnAverages | None = None,
 ) -> Verdict:
-    findings = _not_copied(seen, bool(valued))
+    findings = _not_copied(seen, bool(valued)) or _of_itself(seen, own)
     if not findings and not seen.copies:
         return Verdict(Outcome.SKIP, reason="there is no second copy of the model's weights")
     copies = tuple(copy for copy in seen.copies if not copy.viewed or _is_average(copy))
@@ -44,6 +50,14 @@ def check(
         mild = (only_statistics and not seen.straight) or all(_TARGET in finding.message for finding in findings)
         outcome = Outcome.WARN if mild else Outcome.FAIL
         return Verdict(outcome, findings[0].message, findings=tuple(findings), looked_at=seen.steps)
+    if exchanged := [copy for copy in copies if _is_exchanged(copy)]:
+        told = (
+            f"after each optimizer step the model moves {1 - max(exchanged[0].left):.3g} of the way to "
+            f"`{exchanged[0].name}`, which training asks and which stays as it was for {plural(seen.steps, 'step')}: "
+            "the two are exchanged"
+        )
+        help_ = "write to the copy: copy.lerp_(weight, 1 - decay)"
+        return Verdict(Outcome.WARN, told, findings=(Finding(told, seen.place, help=help_),), looked_at=seen.steps)
     if set_again := [copy for copy in copies if _times_set(copy.decays) > 1]:
         told = (
             f"`{set_again[0].name}` is set to the model again and again, {_times_set(set_again[0].decays)} times in "
@@ -98,6 +112,12 @@ def _unread(seen: AveragedCopies) -> Verdict | None:
     return None
 
 
+def _is_exchanged(copy: Copy) -> bool:
+    """Whether the model follows a copy that stays as the model began, and that training calls besides."""
+    drawn = len(copy.left) >= _FEW and max(copy.left) < 1 - _FITS
+    return drawn and copy.taught and copy.begins_alike and not copy.decays
+
+
 def _times_set(decays: list[float]) -> int:
     """How often a step leaves nothing of the copy, after steps that kept most of it."""
     return sum(now == 0 and before > _HELD for before, now in pairwise(decays))
@@ -128,6 +148,16 @@ def _not_copied(seen: AveragedCopies, values_actions: bool) -> list[Finding]:
     help_ = "copy with copy.deepcopy(model), or clone every tensor"
     told = [(name, "it averages nothing") for name in averages] + [(name, _TARGET) for name in targets]
     return [Finding(f"`{name}` is the model itself, not a copy: {why}", help=help_) for name, why in told]
+
+
+def _of_itself(seen: AveragedCopies, own: OwnAverages | None) -> list[Finding]:
+    if own is None or len(seen.aliases) < 2:
+        return []
+    told = (
+        f"{listed(list(seen.aliases))} are one model: a step averages {plural(own.weights, 'weight')} of it with "
+        "themselves, where one should be a copy"
+    )
+    return [Finding(told, own.place, help="copy with copy.deepcopy(model), or clone every tensor")]
 
 
 def _faults(copy: Copy, steps: int) -> Iterator[tuple[str, str]]:

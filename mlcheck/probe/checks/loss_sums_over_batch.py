@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from mlcheck.core.check import Verdict
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.loss.first_loss import FirstLoss, LossFact
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
 from mlcheck.probe.measure.loss.penalties import Penalty
 from mlcheck.probe.measure.loss.scale_free import SCALE_FREE
 from mlcheck.probe.measure.names import listed
@@ -20,9 +20,9 @@ LOOSE = 0.4
 
 
 def check(seen: FirstLoss) -> Verdict:
-    added = [loss for loss in seen.losses if _is_added_up(loss)]
-    if seen.tiled is None and added and not _is_bound(seen.penalty):
-        return _by_name(added, len(seen.losses))
+    by_name = seen.sums and not _is_bound(seen.penalty)
+    if seen.tiled is None and by_name:
+        return _by_name(*seen.sums[0])
     if seen.tiled is None or not math.isfinite(seen.tiled):
         return Verdict(Outcome.SKIP, reason="the batch cannot be repeated, or has no single finite loss")
     told = f"with every sample twice the loss is {seen.tiled:.4g} times as large"
@@ -34,6 +34,8 @@ def check(seen: FirstLoss) -> Verdict:
         return Verdict(Outcome.PASS, told, looked_at=2)
     if (mixed := _mixed(seen)) is not None:
         return mixed
+    if abs(seen.tiled - 2) > margin and by_name:
+        return _by_name(*seen.sums[0])
     if abs(seen.tiled - 2) > margin:
         return Verdict(Outcome.INCONCLUSIVE, reason=f"{told}: samples of a batch interact")
     if _is_bound(seen.penalty) and seen.optimizers and seen.optimizers <= SCALE_FREE:
@@ -53,19 +55,14 @@ def check(seen: FirstLoss) -> Verdict:
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=2)
 
 
-def _is_added_up(loss: LossFact) -> bool:
-    """Whether it says itself that it is a sum over several targets, and backward gets it as it is."""
-    return loss.reduction == "sum" and loss.pull == 1.0 and math.prod(loss.target_shape[:1]) > 1
-
-
-def _by_name(added: list[LossFact], losses: int) -> Verdict:
+def _by_name(kind: str, place: Location) -> Verdict:
     """Of a batch that cannot be repeated: samples that lie end to end, or that have neighbours among the others."""
     message = (
-        f"{added[0].kind} is a sum over the batch (reduction='sum') that nothing divides: the step that a learning "
+        f"{kind} is a sum over the batch (reduction='sum') that nothing divides: the step that a learning "
         "rate makes grows with the number of samples"
     )
-    finding = Finding(message, added[0].place, help="use reduction='mean', or divide by the number of samples")
-    return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=losses)
+    finding = Finding(message, place, help="use reduction='mean', or divide by the number of samples")
+    return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=1)
 
 
 def _is_bound(added: Penalty | None) -> bool:

@@ -10,8 +10,8 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
 from mlcheck.probe.measure.training.short_run import ShortRun
+from mlcheck.probe.measure.validation import metric_names as named
 from mlcheck.probe.measure.validation.answered import Answered, Answers
-from mlcheck.probe.measure.validation.metric_names import COUNTS, MEANS, NAMES, is_plain_accuracy, is_share
 from mlcheck.probe.measure.validation.metric_trials import MetricTrial, MetricTrials
 from mlcheck.probe.measure.validation.printed_metrics import PrintedMetrics
 from mlcheck.probe.measure.validation.printed_text import Printed
@@ -39,9 +39,10 @@ def check(
     compared, by = [], searched.metric if searched else ""
     for name in names:
         trials = [trial for trial in seen.trials if name in trial.whole]
-        known = next((kind for kind, pattern in NAMES.items() if pattern.match(name.lower())), "")
-        shares = known or is_share(name)
-        fault = _not_finite(name, trials, seen.at_once) or (shares and _doubles(name, trials, seen.summed))
+        known = next((kind for kind, pattern in named.NAMES.items() if pattern.match(name.lower())), "")
+        shares = known or named.is_share(name)
+        grows_not = known or named.is_of_any_size(name)
+        fault = _not_finite(name, trials, seen.at_once) or (grows_not and _doubles(name, trials, seen.summed))
         fault = fault or (shares and not seen.at_once and _not_finite_later(name, run))
         fault = fault or (known and _not_as_named(name, known, trials)) or _not_a_share(name, answered)
         fault = fault or _counts_padding(name, answered)
@@ -204,7 +205,7 @@ def _not_a_share(name: str, answered: Answered | None) -> Finding | None:
     batches = answered.batches if answered else ()
     judged = [one for one in batches if name in one.wrong and any(name in right for right in one.right)]
     judged = [one for one in judged if abs(one.at_best(name) - one.wrong[name]) > APART]
-    if not is_share(name) or not judged or not all(_is_off(name, one) for one in judged):
+    if not named.is_share(name) or not judged or not all(_is_off(name, one) for one in judged):
         return None
     one = judged[0]
     return Finding(
@@ -218,13 +219,13 @@ def _not_a_share(name: str, answered: Answered | None) -> Finding | None:
 def _is_off(name: str, one: Answers) -> bool:
     """Where a class is missing from the labels, an average over classes may stay below 1; an accuracy is none."""
     best = one.at_best(name)
-    plain = one.complete or is_plain_accuracy(name)
+    plain = one.complete or named.is_plain_accuracy(name)
     return best <= one.wrong[name] or (plain and min(abs(best - 1), abs(best / 100 - 1)) > 1 - LEAST)
 
 
 def _counts_padding(name: str, answered: Answered | None) -> Finding | None:
     batches = [one for one in answered.batches if name in one.padding_right] if answered else []
-    if not batches or not is_plain_accuracy(name) or not all(one.counts_padding(name, APART) for one in batches):
+    if not batches or not named.is_plain_accuracy(name) or not all(one.counts_padding(name, APART) for one in batches):
         return None
     value, share = batches[0].padding_right[name], 100 * batches[0].share
     return Finding(
@@ -238,8 +239,8 @@ def _counts_padding(name: str, answered: Answered | None) -> Finding | None:
 def _sums(name: str, trials: list[MetricTrial], summed: bool, first: FirstLoss | None, by: str) -> Finding | None:
     """A mean by its name, or what the search goes by, that grows with the batch where the training loss is a mean."""
     as_in_training = first is not None and first.tiled is not None and abs(first.tiled - 1) < CLOSE
-    a_mean = MEANS.search(name.lower())
-    judged = as_in_training and (a_mean or (by == name and not COUNTS.search(name.lower())))
+    a_mean = named.MEANS.search(name.lower())
+    judged = as_in_training and (a_mean or (by == name and not named.COUNTS.search(name.lower())))
     found = _doubles(name, trials, summed) if judged else None
     return found or (_doubles(name, trials, summed, power=0.5) if judged and a_mean else None)
 
@@ -247,7 +248,7 @@ def _sums(name: str, trials: list[MetricTrial], summed: bool, first: FirstLoss |
 def _divided_twice(name: str, trials: list[MetricTrial], summed: bool, by: str) -> Finding | None:
     """A mean, or what the search goes by, that is half as large when every sample is there twice."""
     tried = [trial for trial in trials if trial.twice.get(name) and not trial.crossed]
-    judged = tried and (MEANS.search(name.lower()) or by == name)
+    judged = tried and (named.MEANS.search(name.lower()) or by == name)
     if summed or not judged or not all(abs(t.whole[name] / t.twice[name] - 2) < CLOSE for t in tried):
         return None
     one = tried[0]

@@ -46,6 +46,13 @@ def check(
         )
         help_ = "evaluate a copy, or put the weights back where the evaluation ends"
         findings.append(Finding(message, Location(seen.place.path, seen.place.line), help=help_))
+    if weights and weights.beside:
+        message = (
+            f"evaluating changed {listed(list(weights.beside))}, which the next training step asks: what training is "
+            "told depends on how often it was evaluated"
+        )
+        help_ = "move a teacher or a target network in the training step alone"
+        findings.append(Finding(message, Location(seen.place.path, seen.place.line), help=help_))
     if seen.training and len(findings) == 1 and seen.samples_dropout:
         told = f"in it the model is asked the same {seen.asked} times, as for Monte Carlo dropout"
         reason = f"{findings[0].message}, but {told}"

@@ -10,6 +10,7 @@ from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.training.parameter_story import ParameterStory
 from mlcheck.probe.measure.training.training_steps import MANY_STEPS, TrainingSteps
 
+_REVERSE = "_reverse"
 _STEP_FUNCTION = "what follows is a step function, whose slope is 0 (sign, round, floor, argmax)"
 
 
@@ -75,6 +76,7 @@ def _severe(held: list[ParameterStory], steps: int) -> list[Finding]:
 def _mild(held: list[ParameterStory], steps: int) -> list[Finding]:
     """Parameters without a gradient that may be meant to have none."""
     silent, never = [s for s in held if _is_without(s)], f"never got a gradient in {plural(steps, 'step')}"
+    live = {s.name for s in held if s.trace.nonzero}
     return [
         *_finding(
             [s for s in silent if s.influences and s.under_no_grad],
@@ -87,7 +89,18 @@ def _mild(held: list[ParameterStory], steps: int) -> list[Finding]:
             f"{never} and do not change the loss: they are not used",
         ),
         *_finding([s for s in silent if s.influences is None], never),
+        *_finding(
+            [s for s in held if s.is_flat and s.influences is False and _other_direction(s.name) in live],
+            "",
+            f"get gradients of 0 in all of {plural(steps, 'step')}, and the loss does not change with them: what this "
+            "direction of a recurrent layer says is not used, what the other says is",
+        ),
     ]
+
+
+def _other_direction(name: str) -> str:
+    """What torch calls the weight of the other direction of a recurrent layer."""
+    return name.removesuffix(_REVERSE) if name.endswith(_REVERSE) else name + _REVERSE
 
 
 def _zeros(steps: TrainingSteps, held: list[ParameterStory]) -> Verdict:

@@ -11,6 +11,8 @@ _HELP = "sort scores, times and events by time, longest first, before the cumula
 
 
 def check(seen: RiskSets) -> Verdict:
+    if seen.evaluated not in (None, seen.flag):
+        return _of_censored(seen)
     if seen.among == "later":
         told = f"`{seen.event}` compares each event with those whose `{seen.time}` is no shorter"
         return Verdict(Outcome.PASS, told, looked_at=seen.samples)
@@ -25,3 +27,13 @@ def check(seen: RiskSets) -> Verdict:
         "order"
     )
     return Verdict(Outcome.FAIL, message, findings=(Finding(message, seen.place, help=_HELP),), looked_at=seen.samples)
+
+
+def _of_censored(seen: RiskSets) -> Verdict:
+    message = (
+        f"the partial likelihood takes samples whose `{seen.event}` is {seen.flag:d} for events, and the evaluation "
+        f"those whose `{seen.event}` is {seen.evaluated:d}: one of them counts what was censored"
+    )
+    help_ = "an event is a failure that was seen: check the sign of the flag where the loss multiplies by it"
+    finding = Finding(message, seen.place, help=help_)
+    return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=seen.samples)

@@ -11,6 +11,7 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.metric_names import best, is_share_of_pairs, tells_what_is_amiss
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.loss.bootstrapped import Bootstrapped
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
 from mlcheck.probe.measure.model.averaged_copy import AveragedCopies
 from mlcheck.probe.measure.training.short_run import ShortRun
@@ -40,10 +41,12 @@ def check(
     learnt: MemorisedMetric | None,
     compared: FirstLoss | None = None,
     copies: AveragedCopies | None = None,
+    guessed: Bootstrapped | None = None,
 ) -> Verdict:
     if searched and not searched.smallest and (finding := _falls(searched.metric, run)):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=run.steps)
-    if searched and not searched.smallest and learnt and (finding := _unlearnt(learnt)):
+    # What is learnt of a few transitions by heart are its own guesses of values: no better policy need follow.
+    if searched and not searched.smallest and learnt and not guessed and (finding := _unlearnt(learnt)):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=learnt.samples)
     if searched and searched.smallest and (finding := _grows(searched.metric, run)):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=run.steps)

@@ -70,11 +70,12 @@ class FirstLoss:
     `inputs` and `targets` name the tensors of a batch that a model or a loss received, `picked` those of which a loss
     received the places that a mask picks. Where no loss of torch is seen,
     `compared` names those of several numbers a sample that no model received and the loss depends on, `written` those
-    of one. `tiled` is how
-    the value that backward sees grows when every sample is in the batch twice: 1 for a mean, 2 for a sum, `growths`
-    the same for each of the losses. A loss that draws random numbers is averaged over some draws, and `tiled_error` is
-    the standard error of its growth. `values` are those of each batch. `plain_mean` says that a term of what backward
-    is called on is a mean with no factor. `in_order` says that the first batches are simply the first of the data.
+    of one. `sums` are losses that say of themselves that they are sums over several samples, and that backward gets as
+    they are. `tiled` is how the value that backward sees grows when every sample is in the batch twice: 1 for a mean, 2
+    for a sum, `growths` the same for each of the losses. A loss that draws random numbers is averaged over some draws,
+    and `tiled_error` is the standard error of its growth. `values` are those of each batch. `plain_mean` says that a
+    term of what backward is called on is a mean with no factor. `in_order` says that the first batches are simply the
+    first of the data.
     `optimizers` are the names of their classes. `shrinking` is, where no loss is recognised, how many times the
     gradient of the rest terms without the model's output draw the weights to 0.
     """
@@ -92,6 +93,7 @@ class FirstLoss:
     place: Location = field(default_factory=Location)
     penalty: Penalty | None = None
     shrinking: float | None = None
+    sums: tuple[tuple[str, Location], ...] = ()
     tiled: float | None = None
     tiled_error: float = 0.0
     growths: tuple[float | None, ...] = ()
@@ -126,6 +128,7 @@ class FirstLoss:
             place=first.place,
             penalty=penalty_of(scenes),
             shrinking=shrinking_of(scenes),
+            sums=tuple((call.kind, call.place) for call in first.sums),
             tiled=tiled,
             tiled_error=error,
             growths=growths,

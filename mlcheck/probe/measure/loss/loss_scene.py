@@ -31,6 +31,7 @@ class LossScene:
         self.seen: list[tuple[LossCall, float | None]] = []
         self._reached: list[tuple[LossCall, set[int]]] = []
         self.parts: list[float] = []
+        self.sums: list[LossCall] = []
         self.plain_mean = False
         self.rest = 0.0
         self.ratio: float | None = None
@@ -45,7 +46,7 @@ class LossScene:
         self.backwards = len(gradients.backwards)
         self.value = float(sum(float(backward.root.double().sum()) for backward in gradients.backwards))
         self.place = gradients.backwards[0].place if gradients.backwards else Location()
-        for call in self._losses.calls:
+        for call in (*self._losses.calls, *self._losses.alignments):
             call.result = None
 
     def _trace(self, root: Tensor) -> None:
@@ -57,6 +58,8 @@ class LossScene:
         for call, found in zip(mine, derivatives):
             call.weights = found.abs() if found is not None and bool((found != found.flatten()[0]).any()) else None
         self.seen += list(zip(mine, pulls))
+        aligned = [call for call in self._losses.alignments if call.node in nodes]
+        self.sums += [call for call in (*mine, *aligned) if _is_sum(call) and _pull(_derivative(root, call)) == 1.0]
         self._reached += [(call, self._behind(call)) for call in mine]
         parts = [float(c.result.detach().sum()) * (p or 0.0) for c, p in zip(mine, pulls) if c.result is not None]
         self.parts += parts
@@ -116,6 +119,12 @@ def _derivative(root: Tensor, call: LossCall) -> Tensor | None:
     if call.result is None or not call.result.requires_grad:
         return None
     return _derivatives(root, [call.result])[0]
+
+
+def _is_sum(call: LossCall) -> bool:
+    """Whether it says itself that it is a sum over several samples."""
+    targets = torch.as_tensor(call.options.get("target_lengths", call.target))
+    return call.options.get("reduction") == "sum" and math.prod(targets.shape[:1]) > 1
 
 
 def _pull(found: Tensor | None) -> float | None:

@@ -170,11 +170,11 @@ class LossWatch(TorchFunctionMode):
         elif func in DRAWING:
             self.draws.append((func.__name__, user_location()))
         if func is F.kl_div:
-            return _kept(self.divergences, func, args, kwargs)
+            return self._kept(self.divergences, func, args, kwargs)
         if func is F.ctc_loss:
-            return _kept(self.alignments, func, args, kwargs)
+            return self._kept(self.alignments, func, args, kwargs)
         if func is F.poisson_nll_loss:
-            return _kept(self.counts, func, args, kwargs)
+            return self._kept(self.counts, func, args, kwargs)
         if func not in LOSSES:
             return func(*args, **kwargs)
         call = _loss_call(func, args, kwargs)
@@ -183,11 +183,19 @@ class LossWatch(TorchFunctionMode):
         except Exception:
             self.refused += [call] if call else []
             raise
+        self._keep(self.calls, call, result)
+        return result
+
+    def _kept(self, calls: list[LossCall], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = func(*args, **kwargs)
+        self._keep(calls, _loss_call(func, args, kwargs), result)
+        return result
+
+    def _keep(self, calls: list[LossCall], call: LossCall | None, result: Any) -> None:
         if call and isinstance(result, torch.Tensor):
             call.node = result.grad_fn
             call.result = result if self._keep_results else None
-            self.calls.append(call)
-        return result
+            calls.append(call)
 
     def _see_dropout(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if func is torch.dropout or _called_by_module():
@@ -216,15 +224,6 @@ def _called_by_module() -> bool:
 
 
 _signature = cache(inspect.signature)
-
-
-def _kept(calls: list[LossCall], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    result = func(*args, **kwargs)
-    call = _loss_call(func, args, kwargs)
-    if call and isinstance(result, torch.Tensor):
-        call.node = result.grad_fn
-        calls.append(call)
-    return result
 
 
 def _loss_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LossCall | None:

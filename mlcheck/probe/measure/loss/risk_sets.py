@@ -23,6 +23,7 @@ from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.simplified import stilled
 from mlcheck.probe.measure.training.gradients import GradientWatch
 from mlcheck.probe.measure.tree import copied, leaves
+from mlcheck.probe.measure.validation.event_metrics import flag_of_events
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
@@ -34,7 +35,11 @@ _NONE = "no loss asks of events how their score stands among others"
 
 @dataclass(frozen=True, slots=True)
 class RiskSets:
-    """Whether those compared with an event are `later` ones, `earlier` ones, or go by their place in the `batch`."""
+    """Whether those compared with an event are `later` ones, `earlier` ones, or go by their place in the `batch`.
+
+    `flag` is the value of `event` that the loss takes for one, `evaluated` that by which a metric of the evaluation is
+    computed, where that is seen.
+    """
 
     reach: ClassVar[Reach] = "step"
     order: ClassVar[int] = 3
@@ -45,6 +50,8 @@ class RiskSets:
     samples: int
     censored: int
     place: Location
+    flag: bool = True
+    evaluated: bool | None = None
 
     @classmethod
     def absent(cls, called: frozenset[str]) -> str:
@@ -62,15 +69,17 @@ class RiskSets:
             raise NotMeasured(_NONE)
         for (event, ended), (time, until) in product(events.items(), times.items()):
             for scores, derivatives, place in _derivatives(trial, batch, len(ended)):
-                for sign in (1.0, -1.0):
-                    if among := _among(ended > 0, until, sign * derivatives / (sign * scores).exp()):
+                for sign, flag in product((1.0, -1.0), (True, False)):
+                    happened = (ended > 0) == flag
+                    if among := _among(happened, until, sign * derivatives / (sign * scores).exp()):
                         names = part_of("batch", time), part_of("batch", event)
-                        return cls(among, *names, len(ended), int((ended == 0).sum()), place)
+                        evaluated = flag_of_events(trial, event, time)
+                        return cls(among, *names, len(ended), int((~happened).sum()), place, flag, evaluated)
         raise NotMeasured(_NONE)
 
 
 def _is_yes_or_no(field: Tensor) -> bool:
-    return bool(((field == 0) | (field == 1)).all()) and FEW <= int((field == 0).sum()) <= len(field) - FEW // 2
+    return bool(((field == 0) | (field == 1)).all()) and FEW <= int((field == 0).sum()) <= len(field) - FEW
 
 
 def _derivatives(trial: Trial, batch: Any, samples: int) -> Iterator[tuple[Tensor, Tensor, Location]]:

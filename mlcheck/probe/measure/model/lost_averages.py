@@ -34,6 +34,7 @@ _JOINED = {getattr(home, name) for home in (torch, Tensor) for name in ("add", "
     Tensor.__add__,
     Tensor.__radd__,
 }
+_JOINED_IN_PLACE = {Tensor.add_, Tensor.lerp_}
 Tags = frozenset[tuple[str, int]]
 
 
@@ -58,7 +59,7 @@ class LostAverages:
         held = {name: tensor for name, tensor in before.items() if id(tensor) not in known and tensor.numel() > 1}
         copies = {name: tensor for name, tensor in held.items() if any(tensor.shape == own.shape for own in trained)}
         values = {name: tensor.detach().clone() for name, tensor in copies.items()}
-        watch = _Averages(copies.values(), trained)
+        watch = Averages(copies.values(), trained)
         with watch:
             trial.train_step(copied(first_batches(trial, 1)[0]), 0)
         after = _tensors(trial)
@@ -80,12 +81,13 @@ def _root(names: list[str]) -> str:
     return ".".join(shared)
 
 
-class _Averages(TorchFunctionMode):
-    """Follows weights through factors, as far as sums of a copy's and the model's own."""
+class Averages(TorchFunctionMode):
+    """Follows weights through factors, as far as sums of a copy's and the model's own, or of one with itself."""
 
     def __init__(self, copies: Iterable[Tensor], trained: Iterable[Tensor]) -> None:
         super().__init__()
         self.places: dict[int, Location] = {}
+        self.of_itself: dict[int, Location] = {}
         self._tags: dict[int, Tags] = {id(one): frozenset({("copy", id(one))}) for one in copies}
         self._tags |= {id(one): frozenset({("own", id(one))}) for one in trained}
         self._kept: list[Tensor] = []
@@ -114,3 +116,5 @@ class _Averages(TorchFunctionMode):
         elif len(tags) == 2 and func in _JOINED and sorted(kind for kind, _ in joined) == ["copy", "own"]:
             copy = next(which for kind, which in joined if kind == "copy")
             self.places.setdefault(copy, user_location())
+        elif len(tags) == 2 and func in _JOINED | _JOINED_IN_PLACE and [kind for kind, _ in joined] == ["own"]:
+            self.of_itself.setdefault(next(which for _, which in joined), user_location())

@@ -8,6 +8,7 @@ nor are steps of several features by one that puts the features first, as a conv
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -44,7 +45,7 @@ class TornApart:
 
 @dataclass(frozen=True, slots=True)
 class Renumbered:
-    """What reaches a loss or a layer in shape `after`, reshaped from `before` as if its last two were exchanged."""
+    """What reaches a loss or a layer in shape `after`, reshaped from `before` as if its ends were exchanged."""
 
     before: Shape
     after: Shape
@@ -124,8 +125,13 @@ class _Watch:
             self._exchanged[id(result)] = known
         elif known and name in _SCORED:
             self.renumbered.append(known[0])
-        elif known and name in _ORDERED and (given.requires_grad or not _is_smoother(known[1], given, _ORDERED[name])):
+        elif known and name in _ORDERED and _is_meant_otherwise(known[1], given, _ORDERED[name]):
             self.series.append(known[0])
+
+
+def _is_meant_otherwise(before: Tensor, after: Tensor, along: int) -> bool:
+    """Data may have been stored in the order that a view reads it in; what the model makes of it is not."""
+    return after.requires_grad or (before.ndim == 3 and not _is_smoother(before, after, along))
 
 
 def _is_smoother(before: Tensor, after: Tensor, along: int) -> bool:
@@ -139,9 +145,11 @@ def _steps(series: Tensor, along: int) -> Tensor:
 
 
 def _is_exchanged(before: Shape, after: Shape) -> bool:
-    """(batch, places, classes) as (batch, classes, places), of another size."""
-    exchanged = len(before) == len(after) == 3 and before == (after[0], after[2], after[1])
-    return exchanged and after[1] != after[2] and min(after[1:]) > 1
+    """(batch, places, classes) as (batch, classes, places), of another size; each may be several dimensions before."""
+    if len(before) < 3 or len(after) != 3 or after[1] == after[2] or min(after[1:]) < 2 or _merges(before, after):
+        return False
+    sides = [(math.prod(before[1:cut]), math.prod(before[cut:])) for cut in (2, len(before) - 1)]
+    return before[0] == after[0] and (after[2], after[1]) in sides
 
 
 def _is_torn(before: Shape, moved: Shape, after: Shape) -> bool:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.data.looked_up import LookedUp
+from mlcheck.probe.measure.data.picked_places import PickedPlaces
 from mlcheck.probe.measure.drive import exclusively_evaluating, first_batches
 from mlcheck.probe.measure.loss.losses import LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
@@ -70,10 +71,11 @@ class NextToken:
 def _observed(trial: Trial) -> tuple[list[Tensor], Tensor, Location, LookedUp]:
     """The token ids that enter the first model (several of a decoder), and the targets of the first loss.
 
-    With what is looked up in embeddings: a model may hide some of its tokens before it reads them.
+    With what is looked up in embeddings: a model may hide some of its tokens before it reads them. Targets that a mask
+    picked are in their places again, with -1 in all others.
     """
     losses, modules, looked_up = LossWatch(keep_dropout=False), ModuleWatch(), LookedUp(trial.models.values())
-    with losses, modules, looked_up:
+    with losses, modules, looked_up, PickedPlaces() as picked:
         trial.train_step(first_batches(trial, 1)[0], 0)
     names = Names(trial.models)
     for call in modules.calls:
@@ -81,7 +83,7 @@ def _observed(trial: Trial) -> tuple[list[Tensor], Tensor, Location, LookedUp]:
         if ids and names.knows(call.module):
             for loss in losses.calls:
                 if loss.kind in ("cross_entropy", "nll_loss") and not loss.target.is_floating_point():
-                    return ids, loss.target, loss.place, looked_up
+                    return ids, picked.put_back(loss.target), loss.place, looked_up
     raise NotMeasured("no model takes token ids of shape (samples, places) and is trained with cross_entropy")
 
 
@@ -98,7 +100,13 @@ def _unhidden(tokens: Tensor, targets: Tensor) -> int:
     asked = wanted >= 0
     count = int(asked.sum())
     few = _FEW_ASKED <= count < tokens.numel() / 2 and len(set(wanted[asked].tolist())) > 2
-    return count if few and bool((wanted == tokens)[asked].all()) else 0
+    return count if few and not _at_one_end(asked) and bool((wanted == tokens)[asked].all()) else 0
+
+
+def _at_one_end(asked: Tensor) -> bool:
+    """Whether the others are padding: behind the last place of every sequence, or before its first."""
+    steps = asked.int().diff()
+    return bool((steps <= 0).all() or (steps >= 0).all())
 
 
 def _are_ids(tensor: Tensor) -> bool:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
-from mlcheck.probe.measure.modules import ModuleWatch, Names
+from mlcheck.probe.measure.model.wiring import is_unfilled
+from mlcheck.probe.measure.modules import Arguments, ModuleWatch, Names
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.trial import Trial
@@ -22,11 +24,15 @@ STEPS = 3
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A model that was called once a step, without gradients; `dropouts` of its modules were active."""
+    """A model that was called once a step, without gradients; `dropouts` of its modules were active.
+
+    So were `norms`, though they had statistics of earlier batches.
+    """
 
     name: str
     place: Location
     dropouts: tuple[str, ...]
+    norms: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,14 @@ class Teachers:
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - three steps, whatever the limit
-        watch, steps = ModuleWatch(), 0
+        fresh: dict[nn.Module, bool] = {}
+
+        def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+            for part in module.modules():
+                fresh.setdefault(part, is_unfilled(part))
+            return args, kwargs
+
+        watch, steps = ModuleWatch(note), 0
         before: dict[nn.Module, list[Tensor]] = {}
         with watch:
             for index, batch in enumerate(first_batches(trial, STEPS)):
@@ -60,9 +73,7 @@ class Teachers:
         ]
         if not still or steps < 2:
             raise NotMeasured("no model is asked without gradients and left as it is in training")
-        active: set[nn.Module] = {
-            call.module for call in watch.modal if call.training and isinstance(call.module, _DropoutNd)
-        }
+        active = {call.module for call in watch.modal if call.training and not fresh.get(call.module)}
         places = {call.module: call.place for call in watch.calls}
         names = Names(trial.models)
         return cls(tuple(_asked(module, places[module], active, names) for module in still))
@@ -76,6 +87,7 @@ def _is_still(module: nn.Module, before: dict[nn.Module, list[Tensor]], trained:
 
 
 def _asked(module: nn.Module, place: Location, active: set[nn.Module], names: Names) -> Asked:
-    inner = {part: path for path, part in module.named_modules()}
-    dropouts = tuple(f"{inner[part]} ({type(part).__name__})" for part in active if part in inner)
-    return Asked(names.path(module) or type(module).__name__, place, dropouts)
+    inner = [(part, f"{path} ({type(part).__name__})") for path, part in module.named_modules() if part in active]
+    dropouts = tuple(name for part, name in inner if isinstance(part, _DropoutNd))
+    norms = tuple(name for part, name in inner if isinstance(part, _BatchNorm))
+    return Asked(names.path(module) or type(module).__name__, place, dropouts, norms)

@@ -18,6 +18,7 @@ from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import first_batches, length_of
 from mlcheck.probe.measure.loss.losses import DROPOUTS
 from mlcheck.probe.measure.measurement import Reach
+from mlcheck.probe.measure.model.einsum_weights import summed_dimension, weights_of
 from mlcheck.probe.measure.modules import ModuleWatch, Names
 from mlcheck.probe.measure.place import user_location
 from mlcheck.probe.measure.program_text import names_after_construction, program_text
@@ -198,11 +199,17 @@ class _Links(TorchFunctionMode):
         elif func in _PASSING and isinstance(result, Tensor):
             self._pass_on(first, result)
         elif func in _MATMUL and id(first) in self._softmax:
-            tensor, dim, place, choice = self._softmax[id(first)]
-            self.attentions.append(Attention(place, tuple(tensor.shape), dim, tensor.ndim - 1, *choice))
+            self._weighs(first, self._softmax[id(first)][0].ndim - 1)
+        elif func is torch.einsum and id(weights := weights_of(args)) in self._softmax:
+            self._weighs(weights, summed_dimension(args, self._softmax[id(weights)][1]))
         elif func is F.batch_norm and torch.is_grad_enabled():
             self._normalised(*args, **given)
         return result
+
+    def _weighs(self, weights: Any, summed: int | None) -> None:
+        tensor, dim, place, choice = self._softmax[id(weights)]
+        if summed is not None:
+            self.attentions.append(Attention(place, tuple(tensor.shape), dim, summed, *choice))
 
     def _normalised(
         self,

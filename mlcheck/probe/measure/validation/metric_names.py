@@ -15,6 +15,9 @@ NAMES = {
 MEANS = re.compile(_PREFIX + r"(?:loss|nll|bce|ce|cross_entropy)$|(?:^|[_\W])(?:mae|mse|rmse)(?:$|[_\W])")
 _HELD_OUT = re.compile(r"(^|[_\W])(val|valid|validation|test|eval|dev)($|[_\W])")
 _SHARES = re.compile(r"(^|[_\W])(acc|accuracy|top1|precision|recall|f1|iou|miou|jaccard|dice)($|[_\W])")
+_RATIOS = re.compile(
+    r"(^|[_\W])(coverage|specificity|sensitivity|ndcg|mrr|rate|ratio|share|fraction|percent|mean|avg|average)($|[_\W])"
+)
 COUNTS = re.compile(r"(^|[_\W])(sum|count|counts|total|correct)($|[_\W])")
 _PLAIN = re.compile(r"(^|[_\W])(acc|accuracy|top1)($|[_\W])")
 _BY_CLASS = re.compile(r"balanced|macro|mean|class|avg|average")
@@ -22,6 +25,11 @@ _BY_CLASS = re.compile(r"balanced|macro|mean|class|avg|average")
 
 def is_share(name: str) -> bool:
     return bool(_SHARES.search(name.lower())) and not COUNTS.search(name.lower())
+
+
+def is_of_any_size(name: str) -> bool:
+    """Whether it is named for what does not grow with the number of samples."""
+    return is_share(name) or (bool(_RATIOS.search(name.lower())) and not COUNTS.search(name.lower()))
 
 
 def is_plain_accuracy(name: str) -> bool:

@@ -5,6 +5,7 @@ Before training an averaged copy is what the model is, and may be put in its pla
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Self
@@ -14,7 +15,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from mlcheck.probe.measure.drive import Clock, repeated_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
-from mlcheck.probe.measure.modules import Names
+from mlcheck.probe.measure.modules import ModuleWatch, Names
+from mlcheck.probe.measure.program_modules import held_modules
 from mlcheck.probe.measure.training.gradients import named_parameters
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.generators import seed_all
@@ -30,6 +32,8 @@ class MovedWeights:
     """`names` of parameters that are others after the evaluation, and still so when an optimizer steps next.
 
     Weights that are exchanged for a validation and put back at its end, or where the training step begins, are not.
+    `beside` names those of a network beside the models that the next step asks, and that a second evaluation changes
+    again: a copy may be brought up to date by the first.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -37,6 +41,7 @@ class MovedWeights:
 
     names: tuple[str, ...]
     looked_at: int
+    beside: tuple[str, ...] = ()
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -53,16 +58,32 @@ class MovedWeights:
             trial.train_step(batch, index)
             if not clock.left():
                 break
-        parameters = named_parameters(trial.models)
-        before = [parameter.detach().clone() for parameter in parameters]
-        trial.evaluate_step(copied(held_out))
-        changed = [pair for pair in zip(parameters, before, strict=True) if not _same(*pair)]
-        kept = _at_next_step(trial, changed, clock) if changed else []
-        names = Names(trial.models)
-        return cls(tuple(names.parameter(parameter) for parameter in kept), len(parameters))
+        held = held_modules(trial)
+        parameters, others = named_parameters(trial.models), named_parameters(held)
+        changed = _changed_by(trial.evaluate_step, held_out, parameters + others)
+        known = {id(parameter) for parameter in parameters}
+        if not all(id(parameter) in known for parameter, _ in changed):
+            again = {id(parameter) for parameter, _ in _changed_by(trial.evaluate_step, held_out, others)}
+            changed = [pair for pair in changed if id(pair[0]) in known | again]
+        with ModuleWatch() as watch:
+            kept = _at_next_step(trial, changed, clock) if changed else []
+        asked = {id(one) for call in watch.calls for one in call.module.parameters()}
+        own, names = Names(trial.models), Names({**trial.models, **held})
+        return cls(
+            tuple(own.parameter(one) for one in kept if id(one) in known),
+            len(parameters) + len(others),
+            tuple(names.parameter(one) for one in kept if id(one) in asked - known),
+        )
 
 
 Pair = tuple[torch.Tensor, torch.Tensor]
+
+
+def _changed_by(evaluate: Callable[[Any], Any], batch: Any, parameters: list[torch.Tensor]) -> list[Pair]:
+    """Those that an evaluation changes, as they are and as they were."""
+    before = [parameter.detach().clone() for parameter in parameters]
+    evaluate(copied(batch))
+    return [pair for pair in zip(parameters, before, strict=True) if not _same(*pair)]
 
 
 def _at_next_step(trial: Trial, changed: list[Pair], clock: Clock) -> list[torch.Tensor]:
