@@ -1,0 +1,109 @@
+"""Answers of one pass over a loader that shuffles, read by the number of the batch in another pass over it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.lint.facts import Place
+from mlcheck.lint.names import canonical
+from mlcheck.lint.nodes import is_name, loads, walk
+from mlcheck.lint.sites.blocks import LoopSite, for_loops
+from mlcheck.lint.sites.data.loaders import LOADER
+from mlcheck.lint.sites.iteration import iteration_of
+from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.project import Sites
+
+_DRAWN = frozenset(f"torch.utils.data.{name}Sampler" for name in ("Random", "SubsetRandom", "WeightedRandom"))
+
+
+class ByTurn(NamedTuple):
+    """Where a list is read by the number of the batch, and where another pass fills it; the list as it is read."""
+
+    name: str
+    read: Place
+    filled: Place
+
+
+def read_by_turn(sites: Sites) -> Iterator[ByTurn]:
+    """`soft[i]` in `for i, batch in enumerate(loader)`, of what a loop before appended to `soft`, batch by batch."""
+    for file in sites.mentioning(["enumerate("]):
+        for loop in for_loops(file) if "torch" in file.text else ():
+            yield from _in_loop(loop)
+
+
+def _in_loop(loop: LoopSite) -> Iterator[ByTurn]:
+    turn = iteration_of(loop.node)
+    if not isinstance(turn.number, ast.Name) or turn.start is not None:
+        return
+    for read in walk(loop.node):
+        if not isinstance(read, ast.Subscript) or not isinstance(read.ctx, ast.Load):
+            continue
+        if not is_name(read.slice, turn.number.id) or not isinstance(read.value, ast.Name):
+            continue
+        found = [each for made in origins(loop.file, read.value, loop.context) for each in _filling(made)]
+        if any(node is loop.node for _, node in found) or not found:
+            continue
+        own = _drawn_anew(Origin(loop.file, turn.over, loop.context))
+        if own and all(_drawn_anew(over) == own for over, _ in found) and own.isdisjoint(_kept(loop.file.sites)):
+            over, filling = found[0]
+            yield ByTurn(read.value.id, loop.file.place(read, loop.context), over.file.place(filling, over.context))
+
+
+def _filling(made: Origin) -> Iterator[tuple[Origin, ast.AST]]:
+    """What a list is filled from, where each batch adds what is computed of it, and the loop that does so."""
+    match made.node:
+        case ast.ListComp(elt=answer, generators=[part]) if not part.ifs:
+            turn = iteration_of(part)
+            if any(loads(answer, name) for name in _names(turn.brought)):
+                yield made._replace(node=turn.over), made.node
+        case ast.List(elts=[]):
+            function = made.file.function_around(made.context)
+            for loop in function.all(ast.For) if function is not None else ():
+                if any(_adds(loop, name) for name in made.file.names_given(made.node)):
+                    yield made._replace(node=iteration_of(loop).over), loop
+
+
+def _adds(loop: ast.For, name: str) -> bool:
+    """Whether each turn appends what is computed of what it brings: not the learning rate of the step."""
+    known = _names(iteration_of(loop).brought)
+    for line in loop.body:
+        match line:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=held), attr="append"), args=[answer])):
+                if held == name:
+                    return any(loads(answer, each) for each in known)
+            case ast.Assign(targets=targets, value=value) if any(loads(value, each) for each in known):
+                known |= {part for target in targets for part in _names(target)}
+    return False
+
+
+def _names(target: ast.expr) -> set[str]:
+    return {part.id for part in walk(target) if isinstance(part, ast.Name)}
+
+
+def _drawn_anew(over: Origin) -> frozenset[int]:
+    """The calls that make the loader, if it comes in another order each time it is gone over; else none."""
+    function = over.file.function_around(over.context)
+    if "seed" in (function.text if function is not None else over.file.text):
+        return frozenset()  # it may begin each pass with the same draws
+    found = origins(over.file, over.node, over.context, over.entered)
+    return frozenset(id(each.node) for each in found) if all(map(_is_drawn, found)) else frozenset()
+
+
+def _kept(sites: Sites) -> set[int]:
+    """The calls that make a loader of which somebody keeps the batches: `list(loader)`, and goes over those."""
+    lists = (call for file in sites.mentioning(["list(", "tuple("]) for call in file.calls("list", "tuple"))
+    given = ((call, call.node.args[0]) for call in lists if call.node.args)
+    return {id(each.node) for call, over in given for each in origins(call.file, over, call.context)}
+
+
+def _is_drawn(made: Origin) -> bool:
+    if canonical(made.name) != LOADER or not isinstance(made.node, ast.Call):
+        return False
+    sampler = Call(made.file, made.node, made.context).argument("sampler", 3)
+    if isinstance(sampler, ast.expr):
+        drawn = origins(made.file, sampler, made.context, made.entered)
+        return all(canonical(each.name) in _DRAWN for each in drawn)
+    return made.told("shuffle", 2, False) is True
