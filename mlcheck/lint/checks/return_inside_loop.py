@@ -5,12 +5,13 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import assigned, last_name, loads, own_nodes, walk
+from mlcheck.lint.nodes import assigned, is_name, last_name, loads, own_nodes, walk
 from mlcheck.lint.sites.blocks import LoopSite, blocks, for_loops, straight
 from mlcheck.lint.sites.data.loaders import ITERABLE
 
 LOOKS_AT = "loop"
 _PARTS = frozenset(f"{begin}{what}" for begin in ("", "named_") for what in ("modules", "children", "parameters"))
+_OF_ALL = frozenset(["apply", "train", "eval", "to", "cuda", "cpu", "half", "float", "requires_grad_", "zero_grad"])
 _OF_ONE = frozenset(
     [
         *("one", "once", "single", "first", "step", "batch", "peek", "smoke", "sanity", "check", "dry", "debug"),
@@ -116,14 +117,23 @@ def _changes_parts(loop: ast.For, last: ast.Return) -> bool:
     parts = {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}
     if any(loads(last, name) for name in parts):
         return False
-    return any(_is_changed(node, name) for node in own_nodes(loop) for name in parts)
+    whole = over.attr.endswith("modules")  # the first of them is the network, with all its parts
+    for inner in own_nodes(loop):
+        if not whole and isinstance(inner, ast.For) and any(loads(inner.iter, name) for name in parts):
+            parts |= {part.id for part in walk(inner.target) if isinstance(part, ast.Name)}
+    return any(_acts_on(node, name, whole) for node in own_nodes(loop) for name in parts)
 
 
-def _is_changed(node: ast.AST, name: str) -> bool:
-    """`part.bias = None`, `part.requires_grad_(False)`, `nn.init.zeros_(part.weight)`."""
+def _acts_on(node: ast.AST, name: str, whole: bool) -> bool:
+    """`part.bias = None`, `part.reset_parameters()` for nothing but what it does, `nn.init.zeros_(part.weight)`."""
     if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
         return loads(node.value, name)
-    return isinstance(node, ast.Call) and last_name(node.func).endswith("_") and loads(node, name)
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+        return False
+    func = node.value.func
+    if isinstance(func, ast.Attribute) and loads(func.value, name):
+        return not (whole and is_name(func.value, name) and func.attr in _OF_ALL)
+    return last_name(func).endswith("_") and loads(node.value, name)
 
 
 def _carried(loop: LoopSite, last: ast.Return) -> str:

@@ -22,6 +22,7 @@ from mlcheck.lint.sites.layers.picked_labels import answers_picked_along_other, 
 from mlcheck.lint.sites.layers.pooling import pooled_elsewhere
 from mlcheck.lint.sites.layers.routing import named_along_other, picked_along_other
 from mlcheck.lint.sites.layers.scored_steps import has_samples_second, has_steps
+from mlcheck.lint.sites.layers.softmax_layers import LOG_LAYERS, softmax_layer_calls
 from mlcheck.lint.sites.layers.stacked import over_samples_of_stack
 from mlcheck.lint.sites.layers.summed_elsewhere import summed_along_other
 from mlcheck.lint.values import Object, Tensor
@@ -120,7 +121,7 @@ def _normalised(facts: Facts) -> Iterator[Finding]:
 def _behind_steps(facts: Facts) -> Iterator[Finding]:
     """`self.out(hidden).view(steps, batch, n).softmax(1)`, of a recurrent layer that has time first."""
     for file in facts.sites.mentioning(["oftmax("]):
-        for call in file.calls("softmax", "log_softmax"):
+        for call in (*file.calls("softmax", "log_softmax"), *softmax_layer_calls(file, LOG_LAYERS)):
             if dimension_of(call) in (1, -2) and has_samples_second(call):
                 yield Finding(
                     "This normalises over the samples of the batch: the recurrent layer gives (steps, samples, width)",

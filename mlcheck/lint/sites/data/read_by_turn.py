@@ -11,8 +11,9 @@ from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import is_name, loads, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops
 from mlcheck.lint.sites.data.loaders import LOADER
+from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.iteration import iteration_of
-from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
 
@@ -41,15 +42,17 @@ def _in_loop(loop: LoopSite) -> Iterator[ByTurn]:
     for read in walk(loop.node):
         if not isinstance(read, ast.Subscript) or not isinstance(read.ctx, ast.Load):
             continue
-        if not is_name(read.slice, turn.number.id) or not isinstance(read.value, ast.Name):
+        if not is_name(read.slice, turn.number.id) or not isinstance(read.value, ast.Name | ast.Attribute):
             continue
         found = [each for made in origins(loop.file, read.value, loop.context) for each in _filling(made)]
         if any(node is loop.node for _, node in found) or not found:
             continue
         own = _drawn_anew(Origin(loop.file, turn.over, loop.context))
-        if own and all(_drawn_anew(over) == own for over, _ in found) and own.isdisjoint(_kept(loop.file.sites)):
+        if own and all(_drawn_anew(over) == own for over, _ in found) and own.isdisjoint(loop.file.sites.once(_kept)):
             over, filling = found[0]
-            yield ByTurn(read.value.id, loop.file.place(read, loop.context), over.file.place(filling, over.context))
+            yield ByTurn(
+                ast.unparse(read.value), loop.file.place(read, loop.context), over.file.place(filling, over.context)
+            )
 
 
 def _filling(made: Origin) -> Iterator[tuple[Origin, ast.AST]]:
@@ -61,9 +64,21 @@ def _filling(made: Origin) -> Iterator[tuple[Origin, ast.AST]]:
                 yield made._replace(node=turn.over), made.node
         case ast.List(elts=[]):
             function = made.file.function_around(made.context)
-            for loop in function.all(ast.For) if function is not None else ():
-                if any(_adds(loop, name) for name in made.file.names_given(made.node)):
-                    yield made._replace(node=iteration_of(loop).over), loop
+            for holder, name in _holders(made, function) if function is not None else ():
+                for loop in holder.all(ast.For):
+                    if _adds(loop, name):
+                        over = made._replace(node=iteration_of(loop).over)
+                        yield (over if holder is function else over._replace(context=holder.inner, entered=None)), loop
+
+
+def _holders(made: Origin, function: Function) -> Iterator[tuple[Function, str]]:
+    """The functions that may fill a list, and what it is called there: of an attribute, all methods."""
+    for line in function.all(ast.Assign):
+        target = line.targets[0] if line.value is made.node else None
+        if isinstance(target, ast.Name):
+            yield function, target.id
+        elif own_attribute(target, function) and function.cls is not None:
+            yield from ((method, ast.unparse(target)) for method in function.cls.methods.values())
 
 
 def _adds(loop: ast.For, name: str) -> bool:
@@ -71,8 +86,8 @@ def _adds(loop: ast.For, name: str) -> bool:
     known = _names(iteration_of(loop).brought)
     for line in loop.body:
         match line:
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=held), attr="append"), args=[answer])):
-                if held == name:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=held, attr="append"), args=[answer])):
+                if ast.unparse(held) == name:
                     return any(loads(answer, each) for each in known)
             case ast.Assign(targets=targets, value=value) if any(loads(value, each) for each in known):
                 known |= {part for target in targets for part in _names(target)}
@@ -92,11 +107,11 @@ def _drawn_anew(over: Origin) -> frozenset[int]:
     return frozenset(id(each.node) for each in found) if all(map(_is_drawn, found)) else frozenset()
 
 
-def _kept(sites: Sites) -> set[int]:
+def _kept(sites: Sites) -> frozenset[int]:
     """The calls that make a loader of which somebody keeps the batches: `list(loader)`, and goes over those."""
     lists = (call for file in sites.mentioning(["list(", "tuple("]) for call in file.calls("list", "tuple"))
     given = ((call, call.node.args[0]) for call in lists if call.node.args)
-    return {id(each.node) for call, over in given for each in origins(call.file, over, call.context)}
+    return frozenset(id(each.node) for call, over in given for each in origins(call.file, over, call.context))
 
 
 def _is_drawn(made: Origin) -> bool:

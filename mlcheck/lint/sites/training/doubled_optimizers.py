@@ -9,7 +9,7 @@ from itertools import combinations
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import loads, walk
+from mlcheck.lint.nodes import is_name, loads, walk
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.training.optimizers import around, optimizers
@@ -48,6 +48,8 @@ def doubled(sites: Sites) -> Iterator[Finding]:
 def _owner(call: Call) -> str:
     """`net` of `SGD(net.parameters(), ...)`, and `nets` of `SGD(parameters_of(nets), ...)`."""
     given = call.argument("params", 0)
+    if isinstance(given, ast.Call) and is_name(given.func, "list") and len(given.args) == 1:
+        given = given.args[0]
     match given:
         case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner, attr="parameters"), args=[]):
             return ast.unparse(owner)
