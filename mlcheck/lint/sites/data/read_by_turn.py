@@ -77,7 +77,7 @@ def _holders(made: Origin, function: Function) -> Iterator[tuple[Function, str]]
         target = line.targets[0] if line.value is made.node else None
         if isinstance(target, ast.Name):
             yield function, target.id
-        elif own_attribute(target, function) and function.cls is not None:
+        elif target is not None and own_attribute(target, function) and function.cls is not None:
             yield from ((method, ast.unparse(target)) for method in function.cls.methods.values())
 
 

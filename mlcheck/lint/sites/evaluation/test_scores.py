@@ -30,6 +30,9 @@ def scored_on_test(file: File, score: ast.expr, context: Context, depth: int = 2
     while isinstance(value, ast.Attribute | ast.Subscript):
         value = value.value
     found, where = assigned(file, value, context)
+    for _ in range(2):  # `score, *others = results`, and `loss, results = test(loader)` above it
+        if isinstance(found, ast.Name):
+            found, where = origin(file, found, where)
     one = _one_of_several(file, score, found, where, context)
     if one is not None:
         return found if is_test_data(one) and not is_validation(one) else None

@@ -156,7 +156,9 @@ def _is_same(call: Call, name: str, node: ast.Assign) -> bool:
     found = latest(call.file, use, call.context)
     if found is not None:
         return found.node is node
-    above = [each for each in call.file.bindings(name, call.context) if each.node.lineno < call.node.lineno]
+    above = [
+        each for each in call.file.bindings(name, call.context) if getattr(each.node, "lineno", 0) < call.node.lineno
+    ]
     own = next((each.context for each in above if each.node is node), None)
     rest = [each for each in above if own is None or not each.context.excludes(own)]
     return bool(rest) and rest[-1].node is node and _is_of_arm(own, call.context)
