@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Place
 from mlcheck.lint.names import canonical
-from mlcheck.lint.nodes import is_name, loads, walk
+from mlcheck.lint.nodes import is_name, last_name, loads, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.guards import own_attribute
@@ -17,6 +17,7 @@ from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
 
+_TELLS = frozenset(["print", "info", "debug", "log", "write", "add_scalar", "format", "set_postfix", "append"])
 _DRAWN = frozenset(f"torch.utils.data.{name}Sampler" for name in ("Random", "SubsetRandom", "WeightedRandom"))
 
 
@@ -45,7 +46,7 @@ def _in_loop(loop: LoopSite) -> Iterator[ByTurn]:
         if not is_name(read.slice, turn.number.id) or not isinstance(read.value, ast.Name | ast.Attribute):
             continue
         found = [each for made in origins(loop.file, read.value, loop.context) for each in _filling(made)]
-        if any(node is loop.node for _, node in found) or not found:
+        if any(node is loop.node for _, node in found) or not found or not _meets_batch(loop.node, read):
             continue
         own = _drawn_anew(Origin(loop.file, turn.over, loop.context))
         if own and all(_drawn_anew(over) == own for over, _ in found) and own.isdisjoint(loop.file.sites.once(_kept)):
@@ -53,6 +54,25 @@ def _in_loop(loop: LoopSite) -> Iterator[ByTurn]:
             yield ByTurn(
                 ast.unparse(read.value), loop.file.place(read, loop.context), over.file.place(filling, over.context)
             )
+
+
+def _meets_batch(loop: ast.For, read: ast.expr) -> bool:
+    """Whether what is read is computed with what the batch brings: `loss(model(x), soft[i])`, and not just told."""
+    own, answers = _names(iteration_of(loop).brought), set[str]()
+    lines = [line for line in walk(loop) if isinstance(line, ast.Assign)]
+    for line in sorted(lines, key=lambda line: line.lineno):
+        targets = {part for target in line.targets for part in _names(target)}
+        own |= targets if any(loads(line.value, name) for name in own) else set()
+        answers |= targets if _holds(line.value, read, answers) else set()
+    return any(
+        _holds(node, read, answers) and any(loads(node, name) for name in own)
+        for node in walk(loop)
+        if isinstance(node, ast.BinOp) or (isinstance(node, ast.Call) and last_name(node.func) not in _TELLS)
+    )
+
+
+def _holds(node: ast.AST, read: ast.expr, answers: set[str]) -> bool:
+    return any(part is read for part in walk(node)) or any(loads(node, name) for name in answers)
 
 
 def _filling(made: Origin) -> Iterator[tuple[Origin, ast.AST]]:
