@@ -35,6 +35,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     yield from _weighed_alike(scope, loop)
                     yield from _counted_full(scope, loop)
                 around = file.module.text_of(loop) if isinstance(scope.node, ast.Module) else scope.text
+                around = around.replace(f"* len({ast.unparse(iteration_of(loop).over)})", "")  # the number of batches
                 yield from _means(scope, loop, _SUMS.search(around) is not None) if not dropped else ()
                 if not dropped and not _SUMS.search(around):
                     yield from _listed(scope, loop)
@@ -180,17 +181,23 @@ def _listed(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
 
 
 def _metered(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
-    """`losses.update(loss.item())` of a meter of the project's own, whose `update(value, n=1)` is told no `n`."""
+    """`losses.update(loss.item())` of a meter of the project's own, whose `update(value, n=1)` is told no `n`.
+
+    A meter of several values is told which: `metrics.update("loss", loss.item())`.
+    """
     for node in walk(loop):
         func = node.func if isinstance(node, ast.Call) else None
         if not isinstance(node, ast.Call) or not isinstance(func, ast.Attribute) or func.attr != "update":
             continue
-        if not node.args or not _MEANS.search(ast.unparse(node.args[0])):
+        at = next((at for at, arg in enumerate(node.args[:2]) if _MEANS.search(ast.unparse(arg))), None)
+        if at is None:
             continue
-        told = [*node.args[1:], *(word.value for word in node.keywords)]
+        told = [*node.args[at + 1 :], *(word.value for word in node.keywords)]
         if told and [ast.unparse(each) for each in told] != [f"{ast.unparse(iteration_of(loop).over)}.batch_size"]:
             continue
-        weighed = {_weight(each.file.resolve(each.node.func, each.context)) for each in _made(scope, func.value)}
+        weighed = {
+            _weight(each.file.resolve(each.node.func, each.context), at + 1) for each in _made(scope, func.value)
+        }
         if len(weighed) == 1 and (name := weighed.pop()):
             how = f"is told the size that was asked for as `{name}`" if told else f"is called without `{name}`"
             yield Finding(
@@ -207,16 +214,17 @@ def _made(scope: _Scope, node: ast.expr) -> Iterator[Call]:
             yield Call(each.file, each.node, each.context)
 
 
-def _weight(cls: object) -> str:
-    """`n` of a class with `def update(self, value, n=1)`, which multiplies the value by it."""
+def _weight(cls: object, at: int) -> str:
+    """`n` of a class with `def update(self, value, n=1)`, which multiplies the value, parameter `at`, by it."""
     update = cls.find("update") if isinstance(cls, Class) else None
     names = list(update.parameters) if update is not None else []
-    if update is None or len(names) != 3:
+    if update is None or len(names) != at + 2:
         return ""
-    default, text = update.parameters[names[2]], update.text
+    value, weight = names[at:]
+    default, text = update.parameters[weight], update.text
     once = isinstance(default, ast.Constant) and default.value == 1
-    products = (f"{names[1]} * {names[2]}", f"{names[2]} * {names[1]}")
-    return names[2] if once and any(product in text for product in products) else ""
+    products = (f"{value} * {weight}", f"{weight} * {value}")
+    return weight if once and any(product in text for product in products) else ""
 
 
 def _means(scope: _Scope, loop: ast.For, summed: bool) -> Iterator[Finding]:
