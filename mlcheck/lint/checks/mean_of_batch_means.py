@@ -183,29 +183,36 @@ def _listed(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
 def _metered(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
     """`losses.update(loss.item())` of a meter of the project's own, whose `update(value, n=1)` is told no `n`.
 
-    A meter of several values is told which: `metrics.update("loss", loss.item())`.
+    A meter of several values is told which: `metrics.update("loss", loss.item())`, `metrics.update({"loss": loss})`.
     """
     for node in walk(loop):
         func = node.func if isinstance(node, ast.Call) else None
-        if not isinstance(node, ast.Call) or not isinstance(func, ast.Attribute) or func.attr != "update":
+        if not isinstance(node, ast.Call) or not isinstance(func, ast.Attribute):
             continue
-        at = next((at for at, arg in enumerate(node.args[:2]) if _MEANS.search(ast.unparse(arg))), None)
+        at = next((at for at, arg in enumerate(node.args[:2]) if any(map(_is_mean, _values(arg)))), None)
         if at is None:
             continue
         told = [*node.args[at + 1 :], *(word.value for word in node.keywords)]
         if told and [ast.unparse(each) for each in told] != [f"{ast.unparse(iteration_of(loop).over)}.batch_size"]:
             continue
-        weighed = {
-            _weight(each.file.resolve(each.node.func, each.context), at + 1) for each in _made(scope, func.value)
-        }
+        made = [(each.file.resolve(each.node.func, each.context), func.attr) for each in _made(scope, func.value)]
+        weighed = {_weight(cls, method, at + 1) for cls, method in made}
         if len(weighed) == 1 and (name := weighed.pop()):
             how = f"is told the size that was asked for as `{name}`" if told else f"is called without `{name}`"
             yield Finding(
                 "The mean of the batches' means gives the samples of a smaller last batch more weight: "
-                f"`update` {how}, {'whatever the batch has' if told else 'which is then 1'}",
+                f"`{func.attr}` {how}, {'whatever the batch has' if told else 'which is then 1'}",
                 scope.place(node).location,
-                help=f"tell it the number of samples: `update(value, {name}=len(batch))`",
+                help=f"tell it the number of samples: `{func.attr}(value, {name}=len(batch))`",
             )
+
+
+def _values(given: ast.expr) -> list[ast.expr]:
+    return given.values if isinstance(given, ast.Dict) else [given]
+
+
+def _is_mean(value: ast.expr) -> bool:
+    return _MEANS.search(ast.unparse(value)) is not None
 
 
 def _made(scope: _Scope, node: ast.expr) -> Iterator[Call]:
@@ -214,17 +221,27 @@ def _made(scope: _Scope, node: ast.expr) -> Iterator[Call]:
             yield Call(each.file, each.node, each.context)
 
 
-def _weight(cls: object, at: int) -> str:
+def _weight(cls: object, method: str, at: int) -> str:
     """`n` of a class with `def update(self, value, n=1)`, which multiplies the value, parameter `at`, by it."""
-    update = cls.find("update") if isinstance(cls, Class) else None
+    update = cls.find(method) if isinstance(cls, Class) else None
     names = list(update.parameters) if update is not None else []
     if update is None or len(names) != at + 2:
         return ""
     value, weight = names[at:]
-    default, text = update.parameters[weight], update.text
+    default = update.parameters[weight]
     once = isinstance(default, ast.Constant) and default.value == 1
-    products = (f"{value} * {weight}", f"{weight} * {value}")
-    return weight if once and any(product in text for product in products) else ""
+    return weight if once and any(_is_weighed(node, value, weight) for node in update.nodes) else ""
+
+
+def _is_weighed(node: ast.AST, value: str, weight: str) -> bool:
+    """`value * n`; `each * n` of `for key, each in value.items()`."""
+    match node:
+        case ast.BinOp(op=ast.Mult(), left=left, right=right):
+            return {ast.unparse(left), ast.unparse(right)} == {value, weight}
+        case ast.For(iter=over) if f"{value}.items(" in ast.unparse(over):
+            names = [part.id for part in walk(node.target) if isinstance(part, ast.Name)]
+            return any(_is_weighed(part, name, weight) for name in names[-1:] for part in walk(node))
+    return False
 
 
 def _means(scope: _Scope, loop: ast.For, summed: bool) -> Iterator[Finding]:

@@ -27,8 +27,9 @@ _JOINED = ("flatten()", "torch.mm", "adj", "sum(0", "sum(dim=0")
 MAY_TURN = (*_TURNS, *_RECURRENT, *_JOINED)
 """What a text says where dimension 0 may be another than that of the samples."""
 _COUNT = r"(?:len\(\w+\)|\w+\.(?:size\(0\)|shape\[0\]))"
-_FLATTENED = pattern(r"\.(?:view|reshape)\((?:\w+\.size\(0\)|\w+\.shape\[0\]|len\(\w+\)), ?-1\)")
+_FLATTENED = pattern(rf"\.(?:view|reshape)\({_COUNT}, ?-1\)|\btorch\.flatten\(\w+, ?1\)")
 """Each sample in one row: `x.view(x.size(0), -1)` moves nothing from one to another."""
+_COUNTED = pattern(rf"(\w+) = {_COUNT}\n")
 _LAST_OF = {
     f"torchvision.models.{home}{network}": last
     for home, network, last in (
@@ -81,7 +82,10 @@ def _of_unpacked(forward: Function) -> Iterator[Place]:
 
 def _of_rows(cls: Class) -> Iterator[Place]:
     """`self.score(x).softmax(0)` of a linear layer, in a module that flattens or normalises samples, row by row."""
-    text = _FLATTENED.sub(".flatten(1)", cls.text)
+    counted = _COUNTED.sub(r"\1 = len(x)\n", cls.text)
+    for name in (line[1] for line in _COUNTED.finditer(cls.text)):
+        counted = counted.replace(f"({name}, -1)", "(len(x), -1)")
+    text = _FLATTENED.sub(".flatten(1)", counted)
     if any(word in text for word in MAY_TURN):
         return
     functions = [call for call in cls.file.calls("softmax", "log_softmax", "normalize") if call.cls is cls]
