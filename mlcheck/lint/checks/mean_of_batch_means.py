@@ -8,8 +8,9 @@ from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import last_name, stores, walk
-from mlcheck.lint.sites import Call, Class, Context, File, canonical
+from mlcheck.lint.sites import Call, Context, File, canonical
 from mlcheck.lint.sites.data.loaders import LOADER, loaders
+from mlcheck.lint.sites.evaluation.meters import weight_of
 from mlcheck.lint.sites.evaluation.without_gradients import evaluating_files, switches_off
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.origins import origins
@@ -196,7 +197,7 @@ def _metered(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
         if told and [ast.unparse(each) for each in told] != [f"{ast.unparse(iteration_of(loop).over)}.batch_size"]:
             continue
         made = [(each.file.resolve(each.node.func, each.context), func.attr) for each in _made(scope, func.value)]
-        weighed = {_weight(cls, method, at + 1) for cls, method in made}
+        weighed = {weight_of(cls, method, at + 1) for cls, method in made}
         if len(weighed) == 1 and (name := weighed.pop()):
             how = f"is told the size that was asked for as `{name}`" if told else f"is called without `{name}`"
             yield Finding(
@@ -219,29 +220,6 @@ def _made(scope: _Scope, node: ast.expr) -> Iterator[Call]:
     for each in origins(scope.file, node, scope.inner):
         if isinstance(each.node, ast.Call):
             yield Call(each.file, each.node, each.context)
-
-
-def _weight(cls: object, method: str, at: int) -> str:
-    """`n` of a class with `def update(self, value, n=1)`, which multiplies the value, parameter `at`, by it."""
-    update = cls.find(method) if isinstance(cls, Class) else None
-    names = list(update.parameters) if update is not None else []
-    if update is None or len(names) != at + 2:
-        return ""
-    value, weight = names[at:]
-    default = update.parameters[weight]
-    once = isinstance(default, ast.Constant) and default.value == 1
-    return weight if once and any(_is_weighed(node, value, weight) for node in update.nodes) else ""
-
-
-def _is_weighed(node: ast.AST, value: str, weight: str) -> bool:
-    """`value * n`; `each * n` of `for key, each in value.items()`."""
-    match node:
-        case ast.BinOp(op=ast.Mult(), left=left, right=right):
-            return {ast.unparse(left), ast.unparse(right)} == {value, weight}
-        case ast.For(iter=over) if f"{value}.items(" in ast.unparse(over):
-            names = [part.id for part in walk(node.target) if isinstance(part, ast.Name)]
-            return any(_is_weighed(part, name, weight) for name in names[-1:] for part in walk(node))
-    return False
 
 
 def _means(scope: _Scope, loop: ast.For, summed: bool) -> Iterator[Finding]:
