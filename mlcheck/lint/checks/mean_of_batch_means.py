@@ -8,8 +8,9 @@ from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import last_name, stores, walk
-from mlcheck.lint.sites import Call, Class, Context, File, canonical
+from mlcheck.lint.sites import Call, Context, File, canonical
 from mlcheck.lint.sites.data.loaders import LOADER, loaders
+from mlcheck.lint.sites.evaluation.meters import weight_of
 from mlcheck.lint.sites.evaluation.without_gradients import evaluating_files, switches_off
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.origins import origins
@@ -36,10 +37,11 @@ def check(facts: Facts) -> Iterator[Finding]:
                 if not dropped and "batch_size" in around:
                     yield from _weighed_alike(scope, loop)
                     yield from _counted_full(scope, loop)
+                around = around.replace(f"* len({ast.unparse(iteration_of(loop).over)})", "")  # the number of batches
                 yield from _means(scope, loop, _SUMS.search(around) is not None) if not dropped else ()
                 if not dropped and not _SUMS.search(around):
                     yield from _listed(scope, loop) if ".append(" in around else ()
-                    yield from _metered(scope, loop) if ".update(" in around else ()
+                    yield from _metered(scope, loop)
     facts.sites.seen[LOOKS_AT] = seen
 
 
@@ -195,43 +197,44 @@ def _names_behind(scope: _Scope, listed: ast.expr) -> Iterator[str]:
 
 
 def _metered(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
-    """`losses.update(loss.item())` of a meter of the project's own, whose `update(value, n=1)` is told no `n`."""
+    """`losses.update(loss.item())` of a meter of the project's own, whose `update(value, n=1)` is told no `n`.
+
+    A meter of several values is told which: `metrics.update("loss", loss.item())`, `metrics.update({"loss": loss})`.
+    """
     for node in walk(loop):
         func = node.func if isinstance(node, ast.Call) else None
-        if not isinstance(node, ast.Call) or not isinstance(func, ast.Attribute) or func.attr != "update":
+        if not isinstance(node, ast.Call) or not isinstance(func, ast.Attribute):
             continue
-        if not node.args or not _MEANS.search(ast.unparse(node.args[0])):
+        at = next((at for at, arg in enumerate(node.args[:2]) if any(map(_is_mean, _values(arg)))), None)
+        if at is None:
             continue
-        told = [*node.args[1:], *(word.value for word in node.keywords)]
+        told = [*node.args[at + 1 :], *(word.value for word in node.keywords)]
         if told and [ast.unparse(each) for each in told] != [f"{ast.unparse(iteration_of(loop).over)}.batch_size"]:
             continue
-        weighed = {_weight(each.file.resolve(each.node.func, each.context)) for each in _made(scope, func.value)}
+        made = [(each.file.resolve(each.node.func, each.context), func.attr) for each in _made(scope, func.value)]
+        weighed = {weight_of(cls, method, at + 1) for cls, method in made}
         if len(weighed) == 1 and (name := weighed.pop()):
             how = f"is told the size that was asked for as `{name}`" if told else f"is called without `{name}`"
             yield Finding(
                 "The mean of the batches' means gives the samples of a smaller last batch more weight: "
-                f"`update` {how}, {'whatever the batch has' if told else 'which is then 1'}",
+                f"`{func.attr}` {how}, {'whatever the batch has' if told else 'which is then 1'}",
                 scope.place(node).location,
-                help=f"tell it the number of samples: `update(value, {name}=len(batch))`",
+                help=f"tell it the number of samples: `{func.attr}(value, {name}=len(batch))`",
             )
+
+
+def _values(given: ast.expr) -> list[ast.expr]:
+    return given.values if isinstance(given, ast.Dict) else [given]
+
+
+def _is_mean(value: ast.expr) -> bool:
+    return _MEANS.search(ast.unparse(value)) is not None
 
 
 def _made(scope: _Scope, node: ast.expr) -> Iterator[Call]:
     for each in origins(scope.file, node, scope.inner):
         if isinstance(each.node, ast.Call):
             yield Call(each.file, each.node, each.context)
-
-
-def _weight(cls: object) -> str:
-    """`n` of a class with `def update(self, value, n=1)`, which multiplies the value by it."""
-    update = cls.find("update") if isinstance(cls, Class) else None
-    names = list(update.parameters) if update is not None else []
-    if update is None or len(names) != 3:
-        return ""
-    default, text = update.parameters[names[2]], update.text
-    once = isinstance(default, ast.Constant) and default.value == 1
-    products = (f"{names[1]} * {names[2]}", f"{names[2]} * {names[1]}")
-    return names[2] if once and any(product in text for product in products) else ""
 
 
 def _means(scope: _Scope, loop: ast.For, summed: bool) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ from mlcheck.lint.sites.evaluation.own_switches import sets_own_mode
 from mlcheck.lint.sites.layers.dropping import drops_by_default, goes_by_mode
 from mlcheck.lint.sites.straight import reads_sizes_alone
 from mlcheck.lint.sites.training.critics import tells_apart
-from mlcheck.lint.values import Object
+from mlcheck.lint.values import Object, Tensor, live, split_of_name
 
 LOOKS_AT = "model call"
 _COUNTS = pattern(r"flops|macs|summary|num_param")
@@ -86,7 +86,8 @@ def _is_judged_by(facts: Facts, forward: Forward) -> bool:
     """Whether the call is an evaluation or a prediction, and somebody reads more of its answer than the sizes."""
     if forward.unread or _COUNTS.search(last_name(getattr(forward.place.node, "func", None))):
         return False
-    return (evaluates(forward) or _is_written_down(facts, forward)) and not _reads_its_shape(facts.sites, forward)
+    judged = evaluates(forward) or _is_scored(facts, forward) or _is_written_down(facts, forward)
+    return judged and not _reads_its_shape(facts.sites, forward)
 
 
 def _has_learnt(facts: Facts, forward: Forward) -> bool:
@@ -153,6 +154,17 @@ def _is_written_down(facts: Facts, forward: Forward) -> bool:
     of_model = [each for each in facts.forwards if each.module is forward.module]
     later = of_model[of_model.index(forward) :]
     return (forward.restored or any(each.trained for each in of_model)) and not any(each.trained for each in later)
+
+
+def _is_scored(facts: Facts, forward: Forward) -> bool:
+    """`x, y = next(iter(test_loader))` between two steps of the training, and the loss of the answer."""
+    if forward.split not in ("val", "test") or forward.loop is None or forward.trained:
+        return False
+    drawn = [node for node in walk(forward.loop.node) if isinstance(node, ast.Call) and last_name(node.func) == "next"]
+    names = [last_name(part) for node in drawn for part in walk(node) if isinstance(part, ast.Name | ast.Attribute)]
+    if not any(split_of_name(name) in ("val", "test") for name in names):
+        return False
+    return any(forward in live(loss.input.traces) for loss in facts.losses if isinstance(loss.input, Tensor))
 
 
 def _made_elsewhere(forward: Forward) -> str:

@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call, Function, Sites, canonical
 from mlcheck.lint.sites.data.comparing import compared, is_in_order, is_only_joined
 from mlcheck.lint.sites.data.gathering import gathered_from
 from mlcheck.lint.sites.data.loaders import LOADER, Loader, loaders
+from mlcheck.lint.sites.data.read_by_turn import read_by_turn
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.sorted_rows import left_sorted
 from mlcheck.lint.sites.origins import Origin, origins
@@ -29,6 +30,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             related=(made.location,),
         )
     yield from _of_helpers(facts.sites)
+    for by_turn in read_by_turn(facts.sites):
+        yield Finding(
+            f"`{by_turn.name}` was filled by another pass over a loader that shuffles: what stands there belongs to "
+            "other samples",
+            by_turn.read.location,
+            help="compute it for the batch at hand, or key it by the indices of the samples",
+            related=(by_turn.filled.location,),
+        )
     for loader in facts.sites.once(loaders):
         function = loader.call.function
         if function is None or loader.trained or loader.call.constant("shuffle", 2, False) is not True:

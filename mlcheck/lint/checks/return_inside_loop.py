@@ -5,11 +5,13 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import assigned, last_name, loads, own_nodes, walk
+from mlcheck.lint.nodes import assigned, is_name, last_name, loads, own_nodes, walk
 from mlcheck.lint.sites.blocks import LoopSite, blocks, for_loops, straight
 from mlcheck.lint.sites.data.loaders import ITERABLE
 
 LOOKS_AT = "loop"
+_PARTS = frozenset(f"{begin}{what}" for begin in ("", "named_") for what in ("modules", "children", "parameters"))
+_OF_ALL = frozenset(["apply", "train", "eval", "to", "cuda", "cpu", "half", "float", "requires_grad_", "zero_grad"])
 _OF_ONE = frozenset(
     [
         *("one", "once", "single", "first", "step", "batch", "peek", "smoke", "sanity", "check", "dry", "debug"),
@@ -97,12 +99,41 @@ def _meant_for_all(loop: LoopSite, last: ast.Return) -> str | None:
     """What the loop does that only makes sense in several turns; where turns are skipped, one sign is not enough."""
     text = loop.file.module.text_of(loop.node)
     trains = ".backward(" in text and ".step(" in text and not _is_for_one(loop.scope)
+    if _changes_parts(loop.node, last):
+        return "changes the parts of a network: all but the first stay as they are"
     name = _carried(loop, last)
     if _skips(loop.node.body) and not (trains and name):
         return None
     if trains:
         return "trains: the rest of the batches is never seen"
     return f"goes on from `{name}`: the other turns are never taken" if name else None
+
+
+def _changes_parts(loop: ast.For, last: ast.Return) -> bool:
+    """`for part in self.modules(): nn.init.normal_(part.weight)`, and what is returned is none of the parts."""
+    over = loop.iter.func if isinstance(loop.iter, ast.Call) else None
+    if not isinstance(over, ast.Attribute) or over.attr not in _PARTS or _skips(loop.body):
+        return False
+    parts = {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}
+    if any(loads(last, name) for name in parts):
+        return False
+    whole = over.attr.endswith("modules")  # the first of them is the network, with all its parts
+    for inner in own_nodes(loop):
+        if not whole and isinstance(inner, ast.For) and any(loads(inner.iter, name) for name in parts):
+            parts |= {part.id for part in walk(inner.target) if isinstance(part, ast.Name)}
+    return any(_acts_on(node, name, whole) for node in own_nodes(loop) for name in parts)
+
+
+def _acts_on(node: ast.AST, name: str, whole: bool) -> bool:
+    """`part.bias = None`, `part.reset_parameters()` for nothing but what it does, `nn.init.zeros_(part.weight)`."""
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        return loads(node.value, name)
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+        return False
+    func = node.value.func
+    if isinstance(func, ast.Attribute) and loads(func.value, name):
+        return not (whole and is_name(func.value, name) and func.attr in _OF_ALL)
+    return last_name(func).endswith("_") and loads(node.value, name)
 
 
 def _carried(loop: LoopSite, last: ast.Return) -> str:

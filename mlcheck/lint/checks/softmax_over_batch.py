@@ -21,7 +21,8 @@ from mlcheck.lint.sites.layers.modules import module_classes
 from mlcheck.lint.sites.layers.picked_labels import answers_picked_along_other, labels_picked_along_other
 from mlcheck.lint.sites.layers.pooling import pooled_elsewhere
 from mlcheck.lint.sites.layers.routing import named_along_other, picked_along_other
-from mlcheck.lint.sites.layers.scored_steps import has_steps
+from mlcheck.lint.sites.layers.scored_steps import has_samples_second, has_steps
+from mlcheck.lint.sites.layers.softmax_layers import LOG_LAYERS, softmax_layer_calls
 from mlcheck.lint.sites.layers.stacked import over_samples_of_stack
 from mlcheck.lint.sites.layers.summed_elsewhere import summed_along_other
 from mlcheck.lint.values import Object, Tensor
@@ -70,6 +71,7 @@ def _normalised(facts: Facts) -> Iterator[Finding]:
             help="`dim=0`, which was stacked",
         )
     yield from _over_loaded_batch(facts)
+    yield from _behind_steps(facts)
     named = (each for file in facts.sites.mentioning(["oftmax("]) for each in named_along_other(file))
     picked = (each for cls in facts.sites.classes for each in picked_along_other(cls))
     for file in facts.sites.mentioning(["og_softmax", "LogSoftmax"]):
@@ -114,6 +116,18 @@ def _normalised(facts: Facts) -> Iterator[Finding]:
                 help="use `dim=1`, or `dim=-1` where the classes come last",
                 related=(loss.place.location,),
             )
+
+
+def _behind_steps(facts: Facts) -> Iterator[Finding]:
+    """`self.out(hidden).view(steps, batch, n).softmax(1)`, of a recurrent layer that has time first."""
+    for file in facts.sites.mentioning(["oftmax("]):
+        for call in (*file.calls("softmax", "log_softmax"), *softmax_layer_calls(file, LOG_LAYERS)):
+            if dimension_of(call) in (1, -2) and has_samples_second(call):
+                yield Finding(
+                    "This normalises over the samples of the batch: the recurrent layer gives (steps, samples, width)",
+                    call.place.location,
+                    help="`dim=-1`: each step of each sample adds up to one by itself",
+                )
 
 
 def _over_steps(facts: Facts) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ _PROPERTIES = frozenset(["property", "cached_property"])
 def module_names(file: File) -> frozenset[str]:
     """The names of what a file treats as modules: `net` in `self.net.eval()`."""
     found = set()
-    for name in ("eval", "train", "parameters", "state_dict", "load_state_dict"):
+    for name in ("eval", "train", "parameters", "named_parameters", "state_dict", "load_state_dict"):
         for call, _ in file.walk.calls.get(name, ()):
             if isinstance(call.func, ast.Attribute):
                 found.add(last_name(call.func.value))

@@ -26,7 +26,7 @@ _ACTIVATIONS = frozenset(["softmax", "log_softmax", "sigmoid", "logsigmoid", "si
 # Names that mean the same on whatever they are called. A rule that reads further calls adds their names here.
 _TELLING = frozenset(["step", "zero_grad", "unscale_", "enable_grad", "requires_grad_", "load_state_dict", "autocast"])
 _TELLING |= {"state_dict", "clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "parameters", "super", "setattr"}
-_TELLING |= {"detach", "detach_"}
+_TELLING |= {"detach", "detach_", "named_parameters"}
 _TELLING |= TRAINING | EVALUATING | _ACTIVATIONS
 _STATES = frozenset(["grad", "requires_grad", "training"])
 _LIBRARIES: tuple[str, ...] = ("torch.nn.", "torch.optim.", "torch.utils.data.", "torch.autograd.", "torch.amp.")

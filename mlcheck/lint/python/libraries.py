@@ -88,7 +88,8 @@ def _is_asked_for_parameters(m: Machine, name: str, node: ast.AST) -> bool:
     if modes.is_module_class(name) or not isinstance(node, ast.Call):
         return False
     file = m.facts.sites.files[m.program.name_of(m.frame.module)]
-    return any(f"{held}.parameters()" in file.text for held in file.names_given(node))
+    asked = (".parameters()", ".named_parameters()")
+    return any(f"{held}{ending}" in file.text for held in file.names_given(node) for ending in asked)
 
 
 def _network(m: Machine) -> Symbol:

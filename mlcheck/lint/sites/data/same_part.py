@@ -29,14 +29,15 @@ def held_out_of_training(sites: Sites) -> Iterator[tuple[Loader, Loader]]:
     """`DataLoader(MNIST(root, train=True))` named for validation or test, and the one beside it for training."""
     found = [(loader, parts) for loader in sites.once(loaders) if (parts := _parts(loader))]
     for held, parts in found:
-        if _split(held) not in ("val", "test") or held.owns_order or _is_cut(held):
+        if _split(held) not in ("val", "test") or _is_cut(held):
             continue
         judged = {part for part, trains in parts if trains and (part, False) not in parts}
         for learnt, others in found:
             beside = learnt.call.file is held.call.file and learnt.call.function is held.call.function
             trained = {part for part, trains in others if trains}
             for_training = _split(learnt) == "train" or (learnt.trained and _split(learnt) == "")
-            if beside and len(parts) == len(held.data) and judged & trained and for_training:
+            same = len(parts) == len(held.data) and judged & trained and _is_whole(held, learnt)
+            if beside and same and for_training:
                 yield held, learnt
                 break
 
@@ -67,7 +68,7 @@ def _parts(loader: Loader) -> set[Part]:
     """The classes of the data with their folder, of each data set that it may be, and whether it is for training."""
     found = set()
     for origin in loader.data:
-        if (part := _own_part(origin)) is not None:
+        if (part := _own_part(origin) or _asked_part(origin)) is not None:
             found.add(part)
             continue
         names = [name.removeprefix(PUBLIC) for name in classes_of(origin)]
@@ -112,6 +113,25 @@ def _own_part(origin: Origin) -> Part | None:
     return (f"{cls.name}:{asked}", of), trains  # type: ignore[union-attr]
 
 
+def _asked_part(origin: Origin) -> Part | None:
+    """What something that is not known is asked for by name: `make(train=True)`, where `make = getattr(sets, name)`."""
+    match origin.node:
+        case ast.Call(func=ast.Name(id=maker), args=given, keywords=words) if not origin.name:
+            asked = {word.arg: word.value for word in words if word.arg in (*_WORDS, *_FLAGS)}
+        case _:
+            return None
+    made = Call(origin.file, origin.node, origin.context)
+    part, value = asked.popitem() if len(asked) == 1 else ("", None)
+    told = value.value if isinstance(value, ast.Constant) else None
+    settled = len(origin.file.bindings(maker, origin.context)) < 2 and all(made.names()) and _is_settled(made)
+    if not isinstance(told, str | bool) or not settled or any(isinstance(each, ast.Starred) for each in given):
+        return None
+    rest = [word for word in words if word.arg != part and not _PREPARED.search(word.arg or "")]
+    of = "|".join(ast.unparse(each) for each in (*given, *sorted(rest, key=lambda word: word.arg or "")))
+    trains = told is True if part in _FLAGS else isinstance(told, str) and split_of_name(told) == "train"
+    return (f"{maker}:{told}", of), trains
+
+
 def _is_settled(made: Call) -> bool:
     """Whether the same words mean the same wherever they stand: no variable that is given is bound twice."""
     values = [*made.node.args, *(keyword.value for keyword in made.node.keywords)]
@@ -123,9 +143,22 @@ def _asks_for_training(made: Call) -> bool:
     return made.constant("split", 1, "train") == "train"
 
 
+def _is_whole(held: Loader, learnt: Loader) -> bool:
+    """Whether no sampler takes a part: there is none in the `**options` of a loader beside it that shuffles."""
+    if not held.owns_order:
+        return True
+    told = held.call.node.args[3:] or any(word.arg in ("sampler", "batch_sampler") for word in held.call.node.keywords)
+    options = [
+        [ast.unparse(word.value) for word in loader.call.node.keywords if word.arg is None] for loader in (held, learnt)
+    ]
+    return not told and options[0] == options[1] and learnt.call.constant("shuffle", 2) is True
+
+
 def _is_cut(loader: Loader) -> bool:
     """Whether anything but loaders may use the data set: to take a part of it, or to change what it holds."""
     data = loader.dataset
+    if isinstance(data, ast.Attribute):
+        return _is_used_elsewhere(loader, data)
     if not isinstance(data, ast.Name):
         return not isinstance(data, ast.Call)
     nodes = walk(around(loader.call))
@@ -134,3 +167,13 @@ def _is_cut(loader: Loader) -> bool:
     plain |= {other.dataset for other in loader.call.file.sites.once(loaders) if other.dataset is not None}
     uses = [node for node in nodes if is_name(node, data.id)]
     return any(isinstance(node.ctx, ast.Load) and node not in plain for node in uses)
+
+
+def _is_used_elsewhere(loader: Loader, data: ast.Attribute) -> bool:
+    """Whether anything but loaders may read `self.val_set`, anywhere."""
+    read = re.compile(rf"\.{data.attr}\b(?! *=[^=])|['\"]{data.attr}['\"]")
+    sites = loader.call.file.sites
+    texts = [file.text for file in sites.mentioning([data.attr], tests=True)]
+    given = [other.dataset for other in sites.once(loaders)]
+    told = sum(isinstance(each, ast.Attribute) and each.attr == data.attr for each in given)
+    return sum(len(read.findall(text)) for text in texts) > told

@@ -72,6 +72,10 @@ def slices_of(file: File, scope: ast.AST, context: Context, text: str) -> dict[s
         for target, value in _pairs(node.targets[0], node.value):
             split = split_of_name(target)
             parts = [part for part in walk(value) if isinstance(part, ast.Subscript)] if split else []
+            inside = (
+                {part for each in walk(value) if isinstance(each, ast.Lambda) for part in walk(each)} if parts else {}
+            )
+            parts = [part for part in parts if part not in inside]
             counted = _counted(value) if any(isinstance(part.slice, ast.Slice) for part in parts) else set()
             order = _order(value, nodes)
             whole = split == "train" and all_of and _is_all(target, order, stored)

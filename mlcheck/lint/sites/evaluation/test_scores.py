@@ -30,6 +30,8 @@ def scored_on_test(file: File, score: ast.expr, context: Context, depth: int = 2
     while isinstance(value, ast.Attribute | ast.Subscript):
         value = value.value
     found, where = assigned(file, value, context)
+    for _ in range(3):
+        found, where = _whole_of(file, found, where)
     one = _one_of_several(file, score, found, where, context)
     if one is not None:
         return found if is_test_data(one) and not is_validation(one) else None
@@ -38,6 +40,8 @@ def scored_on_test(file: File, score: ast.expr, context: Context, depth: int = 2
             given = [part for arg in (*node.args, *(word.value for word in node.keywords)) for part in _parts(arg)]
             both = [arg for arg in given if is_validation(arg) and is_tested_too(file, arg, where)]
             tested = any(is_test_data(arg) or holds_test_set(file, arg, where) for arg in given)
+            if any(map(_is_train_data, given)) and _is_named_train(file, score, context):
+                return None
             if both or (tested and not any(is_validation(arg) for arg in given)):
                 return found if isinstance(found, ast.Call) else node
             named = file.resolve(node.func, where)
@@ -49,6 +53,37 @@ def scored_on_test(file: File, score: ast.expr, context: Context, depth: int = 2
     names = [node for node in walk(found) if isinstance(node, ast.Name)]
     taken = [scored_on_test(file, name, where, depth - 1) for name in names]
     return next(iter(taken), None) if None not in taken else None
+
+
+def _is_train_data(given: ast.expr) -> bool:
+    return isinstance(given, ast.Name | ast.Attribute) and split_of_name(last_name(given)) == "train"
+
+
+def _is_named_train(file: File, score: ast.expr, context: Context) -> bool:
+    """`train_score` of `train_score, test_score = evaluate(train_loader, test_loader)`, or `results["train"]`."""
+    part: ast.AST | None = score
+    for _ in range(3):
+        match part:
+            case ast.Subscript(slice=ast.Constant(value=str(name))):
+                pass
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                pass
+            case _:
+                return False
+        if split_of_name(name) == "train":
+            return True
+        bound = latest(file, part, context) if isinstance(part, ast.Name) else None
+        part = bound.value if bound is not None and bound.kind == "value" else None
+    return False
+
+
+def _whole_of(file: File, found: ast.expr, where: Context) -> tuple[ast.expr, Context]:
+    """Of `results` in `score, _ = results`, and of `results["f1"]`, the call that gives all of them."""
+    part = found
+    while isinstance(part, ast.Attribute | ast.Subscript) and not is_validation(part):
+        part = part.value
+    made, there = origin(file, part, where) if isinstance(part, ast.Name) else (found, where)
+    return (made, there) if isinstance(made, ast.Call | ast.Name | ast.Attribute | ast.Subscript) else (found, where)
 
 
 def _one_of_several(file: File, score: ast.expr, found: ast.expr, where: Context, context: Context) -> ast.expr | None:

@@ -149,10 +149,26 @@ def sizes_of_other(call: Call, node: ast.expr) -> list[ast.expr]:
 
 
 def _is_same(call: Call, name: str, node: ast.Assign) -> bool:
-    """Whether the name still holds what this statement gave it."""
+    """Whether the name still holds what this statement gave it, where its arm of a branch was taken."""
+    if not name.isidentifier():
+        return False
     use = ast.Name(name, ast.Load(), lineno=call.node.lineno)
-    found = latest(call.file, use, call.context) if name.isidentifier() else None
-    return found is not None and found.node is node
+    found = latest(call.file, use, call.context)
+    if found is not None:
+        return found.node is node
+    above = [
+        each for each in call.file.bindings(name, call.context) if getattr(each.node, "lineno", 0) < call.node.lineno
+    ]
+    own = next((each.context for each in above if each.node is node), None)
+    rest = [each for each in above if own is None or not each.context.excludes(own)]
+    return bool(rest) and rest[-1].node is node and _is_of_arm(own, call.context)
+
+
+def _is_of_arm(own: Context | None, later: Context) -> bool:
+    """Whether a statement stands in an arm of a branch that the later one stands behind, and in nothing else."""
+    around = list(later.outwards())
+    inner = [outer for outer in own.outwards() if outer not in around] if own is not None else []
+    return [outer.kind for outer in inner] == ["if"]
 
 
 def _is_shape_of(node: ast.expr, name: str) -> bool:

@@ -27,6 +27,19 @@ _JOINED = ("flatten()", "torch.mm", "adj", "sum(0", "sum(dim=0")
 MAY_TURN = (*_TURNS, *_RECURRENT, *_JOINED)
 """What a text says where dimension 0 may be another than that of the samples."""
 _COUNT = r"(?:len\(\w+\)|\w+\.(?:size\(0\)|shape\[0\]))"
+_FLATTENED = pattern(rf"\.(?:view|reshape)\({_COUNT}, ?-1\)|\btorch\.flatten\(\w+, ?1\)")
+"""Each sample in one row: `x.view(x.size(0), -1)` moves nothing from one to another."""
+_COUNTED = pattern(rf"(\w+) = {_COUNT}\n")
+_LAST_OF = {
+    f"torchvision.models.{home}{network}": last
+    for home, network, last in (
+        *((home, "ResNet", "fc") for home in ("", "resnet.")),
+        *((home, "DenseNet", "classifier") for home in ("", "densenet.")),
+        *((home, "GoogLeNet", "fc") for home in ("", "googlenet.")),
+        *((home, "ShuffleNetV2", "fc") for home in ("", "shufflenetv2.")),
+    )
+}
+"""The linear layer with which a network of the library ends, as its subclasses have it."""
 _NUMBERED = pattern(rf"arange\({_COUNT}|(\w+) = {_COUNT}\n[\s\S]*arange\(\1\b")
 
 
@@ -69,16 +82,34 @@ def _of_unpacked(forward: Function) -> Iterator[Place]:
 
 def _of_rows(cls: Class) -> Iterator[Place]:
     """`self.score(x).softmax(0)` of a linear layer, in a module that flattens or normalises samples, row by row."""
-    text = cls.text
+    counted = _COUNTED.sub(r"\1 = len(x)\n", cls.text)
+    for name in (line[1] for line in _COUNTED.finditer(cls.text)):
+        counted = counted.replace(f"({name}, -1)", "(len(x), -1)")
+    text = _FLATTENED.sub(".flatten(1)", counted)
     if any(word in text for word in MAY_TURN):
         return
-    functions = cls.file.calls("softmax", "log_softmax", "normalize")
-    over_first = [call for call in functions if call.cls is cls and is_over_first(call)]
+    functions = [call for call in cls.file.calls("softmax", "log_softmax", "normalize") if call.cls is cls]
+    over_first = [call for call in functions if is_over_first(call)]
     found = [call for call in (*over_first, *layers_over_first(cls)) if _is_of_linear(call, cls)]
+    if found and (
+        _adds_up_rows(cls) or any(not is_over_first(call) and _is_of_linear(call, cls) for call in functions)
+    ):
+        return
     if found and (any(word in text for word in _BATCHED) or cls in cls.file.sites.once(given_one_row)):
         yield from (call.place for call in found)
     else:
         yield from (call.place for call in found if _is_summed_along_other(call))
+
+
+def _adds_up_rows(cls: Class) -> bool:
+    """`(weights * x).sum(dim=0)`, `torch.einsum(...)`: the rows are the parts of one sample, which are weighed."""
+    for name in ("sum", "mean", "einsum"):
+        for call in cls.file.calls(name):
+            given = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
+            of_first = name == "einsum" or any(isinstance(each, ast.Constant) and each.value == 0 for each in given)
+            if call.cls is cls and of_first:
+                return True
+    return False
 
 
 def _is_summed_along_other(call: Call) -> bool:
@@ -163,7 +194,10 @@ def _is_of_linear(call: Call, cls: Class) -> bool:
     made, _ = source(call.file, given, call.context)
     if not isinstance(made, ast.Call) or len(made.args) != 1:
         return False
-    sets = cls.attributes.get(own_attribute(made.func, call.function), [])
+    name = own_attribute(made.func, call.function)
+    sets = cls.attributes.get(name, [])
+    if not sets and name and any(_LAST_OF.get(base) == name for base in cls.libraries):
+        return True
     layer = sets[0][1].value if len(sets) == 1 else None
     if isinstance(layer, ast.Call) and last_name(layer.func) == "Sequential" and layer.args and not layer.keywords:
         layer = layer.args[-1]

@@ -43,7 +43,7 @@ def is_module_name(name: str) -> bool:
         return True
     if last.endswith("PreTrainedModel"):
         return last == "PreTrainedModel" or (name.startswith("transformers.") and last[:2] not in ("TF", "Fl"))
-    return parent == "torchvision.models" and last[:1].isupper()
+    return f"{parent}.".startswith("torchvision.models.") and last[:1].isupper() and not last.endswith("_Weights")
 
 
 def is_module(cls: Class) -> bool:

@@ -91,9 +91,19 @@ def dimension_of_size(file: File, size: ast.expr, context: Context, fed: Outputs
         ):
             given, swapped = source(file, given.func.value, where)[0], True
     found = _asked(file, size, context)
-    if found is None or not isinstance(given, ast.Name) or found[0] != given.id or found[1] not in (0, 1):
+    if found is None or found[0] not in _names_of(file, given, fed.context) or found[1] not in (0, 1):
         return None
     return 1 - found[1] if swapped else found[1]
+
+
+def _names_of(file: File, given: ast.expr, context: Context) -> list[str]:
+    """`x`, and both of `torch.cat([x, y], dim=-1)`: their first dimensions are those of the whole."""
+    if isinstance(given, ast.Call) and file.called(given, context) in ("torch.cat", "torch.concat"):
+        joined = Call(file, given, context)
+        parts = joined.argument("tensors", 0)
+        if isinstance(parts, ast.List | ast.Tuple) and joined.constant("dim", 1, 0) in (-1, 2):
+            return [part.id for part in parts.elts if isinstance(part, ast.Name)]
+    return [given.id] if isinstance(given, ast.Name) else []
 
 
 def _asked(file: File, size: ast.expr, context: Context) -> tuple[str, int] | None:

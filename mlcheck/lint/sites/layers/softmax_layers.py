@@ -24,10 +24,11 @@ def softmax_layer(call: Call, kinds: tuple[str, ...] = _LAYERS) -> Call | None:
     return Call(method.file, made, assigned.context, named) if named in kinds else None
 
 
-def softmax_layer_calls(file: File) -> Iterator[Call]:
+def softmax_layer_calls(file: File, kinds: tuple[str, ...] = _LAYERS) -> Iterator[Call]:
     """All calls of such layers, each in the class that keeps the layer."""
-    for made in file.calls("Softmax"):
+    for made in file.calls(*(kind.rpartition(".")[2] for kind in kinds)):
         for name in file.names_given(made.node) if made.cls is not None else ():
             for call in file.calls(name):
-                if call.cls is made.cls and (layer := softmax_layer(call)) is not None and layer.node is made.node:
-                    yield call
+                if call.cls is made.cls and (layer := softmax_layer(call, kinds)) is not None:
+                    if layer.node is made.node:
+                        yield call

@@ -9,7 +9,7 @@ from itertools import combinations
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import loads, walk
+from mlcheck.lint.nodes import is_name, loads, walk
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.training.optimizers import around, optimizers
@@ -35,19 +35,25 @@ def doubled(sites: Sites) -> Iterator[Finding]:
             continue
         forgotten = sorted(_without(second, owner)) or sorted(_meant(first, second, owner))
         if forgotten:
+            given = second.argument("params", 0)
+            assert isinstance(given, ast.expr)
             yield Finding(
                 f"Both optimizers hold the parameters of `{owner}`, and none those of `{forgotten[0]}`",
                 second.place.location,
-                help=f"was `{forgotten[0]}.parameters()` meant?",
+                help=f"was `{ast.unparse(given).replace(owner, forgotten[0])}` meant?",
                 related=(first.place.location,),
             )
 
 
 def _owner(call: Call) -> str:
-    """`net` of `SGD(net.parameters(), ...)`."""
+    """`net` of `SGD(net.parameters(), ...)`, and `nets` of `SGD(parameters_of(nets), ...)`."""
     given = call.argument("params", 0)
+    if isinstance(given, ast.Call) and is_name(given.func, "list") and len(given.args) == 1:
+        given = given.args[0]
     match given:
         case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner, attr="parameters"), args=[]):
+            return ast.unparse(owner)
+        case ast.Call(args=[ast.Name() | ast.Attribute() as owner], keywords=[]):
             return ast.unparse(owner)
     return ""
 
@@ -114,8 +120,15 @@ def _unasked(first: Call, second: Call, owner: str) -> set[str]:
     here = {ast.unparse(node) for node in walk(around(second)) if isinstance(node, ast.Name | ast.Attribute | ast.arg)}
     made_of = rf"(?<![\w.])%s\s*=(?!=).*(?<![\w.]){re.escape(owner)}\b"
     flags = {ast.unparse(node.test) for node in walk(around(second)) if isinstance(node, ast.If | ast.IfExp)}
-    found = here - set(_ASKED.findall(text)) - flags - {owner}
+    beside = (call for call in first.file.sites.once(optimizers) if call.file is first.file)
+    held = {ast.unparse(part) for call in beside for part in _named_in(call)}
+    found = here - set(_ASKED.findall(text)) - flags - held - {owner}
     return {name for name in found if not re.search(made_of % re.escape(name), text)}
+
+
+def _named_in(call: Call) -> Iterator[ast.AST]:
+    """All names and attributes in what an optimizer is given."""
+    return (part for part in walk(call.node) if isinstance(part, ast.Name | ast.Attribute))
 
 
 def _parts(name: str) -> list[str]:
