@@ -18,6 +18,7 @@ from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
 
 _TELLS = frozenset(["print", "info", "debug", "log", "write", "add_scalar", "format", "set_postfix", "append"])
+_SIZES = frozenset(["len", "size", "numel"])
 _DRAWN = frozenset(f"torch.utils.data.{name}Sampler" for name in ("Random", "SubsetRandom", "WeightedRandom"))
 
 
@@ -80,7 +81,7 @@ def _filling(made: Origin) -> Iterator[tuple[Origin, ast.AST]]:
     match made.node:
         case ast.ListComp(elt=answer, generators=[part]) if not part.ifs:
             turn = iteration_of(part)
-            if any(loads(answer, name) for name in _names(turn.brought)):
+            if _tells_of(answer, _names(turn.brought)):
                 yield made._replace(node=turn.over), made.node
         case ast.List(elts=[]):
             function = made.file.function_around(made.context)
@@ -108,10 +109,20 @@ def _adds(loop: ast.For, name: str) -> bool:
         match line:
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=held, attr="append"), args=[answer])):
                 if ast.unparse(held) == name:
-                    return any(loads(answer, each) for each in known)
-            case ast.Assign(targets=targets, value=value) if any(loads(value, each) for each in known):
+                    return _tells_of(answer, known)
+            case ast.Assign(targets=targets, value=value) if _tells_of(value, known):
                 known |= {part for target in targets for part in _names(target)}
     return False
+
+
+def _tells_of(answer: ast.expr, known: set[str]) -> bool:
+    """Whether it is computed of the samples, and not of how many there are: batches of one number are of one size."""
+    match answer:
+        case ast.Call(func=func) if last_name(func) in _SIZES:
+            return False
+        case ast.Subscript(value=ast.Attribute(attr="shape")):
+            return False
+    return any(loads(answer, each) for each in known)
 
 
 def _names(target: ast.expr) -> set[str]:

@@ -23,10 +23,12 @@ _NAMED_ELSEWHERE = pattern(
     r"|setattr|add_module|register_(?:module|parameter)"
 )
 _OF_TORCH = (
-    *("weight", "bias", "in_proj_weight", "in_proj_bias", "out_proj", "self_attn", "multihead_attn", "linear1"),
-    *("linear2", "norm1", "norm2", "norm3", "norm", "layers", "encoder", "decoder", "weight_ih_l0_reverse"),
-    *("weight_hh_l0", "bias_ih_l0", "q_proj_weight", "bias_k", "original0", "parametrizations", "weight_g", "weight_v"),
+    *("in_proj_weight", "in_proj_bias", "out_proj", "self_attn", "multihead_attn", "linear1", "linear2", "norm1"),
+    *("norm2", "norm3", "norm", "layers", "encoder", "decoder", "q_proj_weight", "k_proj_weight", "v_proj_weight"),
+    *("original0", "original1", "parametrizations"),
 )
+_NUMBERED = ("weight", "bias")
+"""So begin the names within layers, as `weight_hh_l1` does of a second recurrent one."""
 _WAYS = ("startswith", "endswith")
 _PLAIN = (".", "torch.", "builtins.", "math.", "numpy.")
 
@@ -118,7 +120,9 @@ def may_be_called(sites: Sites, asked: Asked) -> bool:
     files = list(sites.files.values())
     if asked.way == "startswith":
         return _may_begin(sites, asked.word)
-    if not parts or any(part.isdigit() for part in parts) or any(_NAMED_ELSEWHERE.search(file.text) for file in files):
+    if not parts or any(part.isdigit() or part.startswith(_NUMBERED) for part in parts):
+        return True
+    if any(_NAMED_ELSEWHERE.search(file.text) for file in files):
         return True
     names = {each.target.attr for file in files for each in file.walk.attributes} | {*_OF_TORCH}
     return all(any(part in name for name in names) for part in parts)

@@ -20,7 +20,7 @@ def _is_differentiated(call: Call) -> bool:
     loop = call.loops[0].node if call.loops else None
     if call.function is None or not isinstance(loop, ast.For | ast.While) or not owner:
         return False
-    if f"({owner}.parameters()" not in call.function.text:
+    if f"({owner}.parameters()" not in call.function.text or _is_compared_with(loop, call.node):
         return False
     lines = [line for line in loop.body if any(part is call.node for part in walk(line))]
     above = [line for line in loop.body if isinstance(line, ast.Assign)]
@@ -31,6 +31,23 @@ def _is_differentiated(call: Call) -> bool:
                 wanted |= {part.id for part in walk(value) if isinstance(part, ast.Name)}
                 if line in lines and any(part is call.node for part in walk(value)):
                     return True
+    return False
+
+
+def _is_compared_with(loop: ast.AST, answer: ast.Call) -> bool:
+    """`goal` of `(guess - goal).pow(2)` and of `loss(guess, goal)`: what others are to come near may stay as it is."""
+    kept = [line.targets for line in walk(loop) if isinstance(line, ast.Assign) and line.value is answer]
+    names = {target.id for targets in kept for target in targets if isinstance(target, ast.Name)}
+    for node in walk(loop):
+        match node:
+            case ast.BinOp(left=left, op=ast.Sub(), right=right):
+                compared = [left, right]
+            case ast.Call(args=args, keywords=words):
+                compared = [*args[1:], *(word.value for word in words)]
+            case _:
+                continue
+        if any(each is answer or (isinstance(each, ast.Name) and each.id in names) for each in compared):
+            return True
     return False
 
 
