@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from mlcheck.core.check import Verdict
@@ -50,21 +50,8 @@ def check(
         mild = (only_statistics and not seen.straight) or all(_TARGET in finding.message for finding in findings)
         outcome = Outcome.WARN if mild else Outcome.FAIL
         return Verdict(outcome, findings[0].message, findings=tuple(findings), looked_at=seen.steps)
-    if exchanged := [copy for copy in copies if _is_exchanged(copy)]:
-        told = (
-            f"after each optimizer step the model moves {1 - max(exchanged[0].left):.3g} of the way to "
-            f"`{exchanged[0].name}`, which training asks and which stays as it was for {plural(seen.steps, 'step')}: "
-            "the two are exchanged"
-        )
-        help_ = "write to the copy: copy.lerp_(weight, 1 - decay)"
-        return Verdict(Outcome.WARN, told, findings=(Finding(told, seen.place, help=help_),), looked_at=seen.steps)
-    if set_again := [copy for copy in copies if _times_set(copy.decays) > 1]:
-        told = (
-            f"`{set_again[0].name}` is set to the model again and again, {_times_set(set_again[0].decays)} times in "
-            f"{plural(seen.steps, 'step')}: in between it averages, and that is thrown away"
-        )
-        help_ = "copy the weights once, before training, and only average after it"
-        return Verdict(Outcome.WARN, told, findings=(Finding(told, seen.place, help=help_),), looked_at=seen.steps)
+    if doubtful := next(_doubtful(copies, seen), None):
+        return Verdict(Outcome.WARN, doubtful.message, findings=(doubtful,), looked_at=seen.steps)
     moving = [copy for copy in copies if copy.decays]
     if not moving and lost:
         name, place = lost.copy, lost.place
@@ -110,6 +97,26 @@ def _unread(seen: AveragedCopies) -> Verdict | None:
             finding = Finding(told, seen.place, help=help_)
             return Verdict(Outcome.WARN, told, findings=(finding,), looked_at=seen.steps)
     return None
+
+
+def _doubtful(copies: Iterable[Copy], seen: AveragedCopies) -> Iterator[Finding]:
+    """Copies that move as no average does, or that the model follows instead."""
+    steps = plural(seen.steps, "step")
+    for copy in copies:
+        if _is_exchanged(copy):
+            told = (
+                f"after each optimizer step the model moves {1 - max(copy.left):.3g} of the way to `{copy.name}`, "
+                f"which training asks and which stays as it was for {steps}: the two are exchanged"
+            )
+            yield Finding(told, seen.place, help="write to the copy: copy.lerp_(weight, 1 - decay)")
+    for copy in copies:
+        if (times := _times_set(copy.decays)) > 1:
+            told = (
+                f"`{copy.name}` is set to the model again and again, {times} times in {steps}: in between it averages, "
+                "and that is thrown away"
+            )
+            help_ = "copy the weights once, before training, and only average after it"
+            yield Finding(told, seen.place, help=help_)
 
 
 def _is_exchanged(copy: Copy) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
@@ -34,25 +36,7 @@ def check(
     if seen.changed_buffers:
         names = listed(list(seen.changed_buffers))
         findings.append(Finding(f"evaluating changed {names}: running statistics must not move", seen.place))
-    if seen.changed_parameters:
-        names = listed(list(seen.changed_parameters))
-        findings.append(
-            Finding(f"evaluating changed the parameters {names}", Location(seen.place.path, seen.place.line))
-        )
-    elif weights and weights.names:
-        message = (
-            f"evaluating the trained model changed {listed(list(weights.names))}, and the next step trains on from "
-            "there: training goes on with what was put in for the evaluation"
-        )
-        help_ = "evaluate a copy, or put the weights back where the evaluation ends"
-        findings.append(Finding(message, Location(seen.place.path, seen.place.line), help=help_))
-    if weights and weights.beside:
-        message = (
-            f"evaluating changed {listed(list(weights.beside))}, which the next training step asks: what training is "
-            "told depends on how often it was evaluated"
-        )
-        help_ = "move a teacher or a target network in the training step alone"
-        findings.append(Finding(message, Location(seen.place.path, seen.place.line), help=help_))
+    findings += _of_weights(seen, weights)
     if seen.training and len(findings) == 1 and seen.samples_dropout:
         told = f"in it the model is asked the same {seen.asked} times, as for Monte Carlo dropout"
         reason = f"{findings[0].message}, but {told}"
@@ -73,6 +57,24 @@ def check(
         f"all {seen.modal} dropout and batch-norm modules were in evaluation mode, no parameter or statistic changed",
         looked_at=seen.modal,
     )
+
+
+def _of_weights(seen: Evaluation, weights: MovedWeights | None) -> Iterator[Finding]:
+    place = Location(seen.place.path, seen.place.line)
+    if seen.changed_parameters:
+        yield Finding(f"evaluating changed the parameters {listed(list(seen.changed_parameters))}", place)
+    elif weights and weights.names:
+        message = (
+            f"evaluating the trained model changed {listed(list(weights.names))}, and the next step trains on from "
+            "there: training goes on with what was put in for the evaluation"
+        )
+        yield Finding(message, place, help="evaluate a copy, or put the weights back where the evaluation ends")
+    if weights and weights.beside:
+        message = (
+            f"evaluating changed {listed(list(weights.beside))}, which the next training step asks: what training is "
+            "told depends on how often it was evaluated"
+        )
+        yield Finding(message, place, help="move a teacher or a target network in the training step alone")
 
 
 def _within_the_round(seen: AfterStep) -> Verdict:
