@@ -314,3 +314,12 @@ def test_starting_lint_parses_no_page(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_examples_of_pages_end_where_they_should() -> None:
+    """A fence that is lost or left over turns prose into code and code into prose for whoever reads the page."""
+    for page in sorted((PACKAGE.parent / "rules").rglob("*.md")):
+        fences = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("```")]
+        opened = fences[::2]
+        assert all(line != "```" for line in opened), page
+        assert fences[1::2] == ["```"] * len(opened), page
